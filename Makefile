@@ -1,0 +1,46 @@
+# Everything a fresh machine needs: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+SOURCE ?= Digits
+K ?= 30
+OUT ?= demo/$(SOURCE)
+# Idle threads sleep: a core that others use as well is not spun on.
+export OMP_WAIT_POLICY ?= PASSIVE
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-slow test-native lint clean
+
+# torch comes first, pinned, so that no other package picks a build of its own.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --requirement constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report]'
+	touch $@
+
+# Synthesize a substitute of SOURCE, compare GNNs on both, leave a report.
+demo: $(VENV)/.installed
+	rm -rf $(OUT)
+	$(BIN)/cgt synthesize --source $(SOURCE) --k $(K) --out $(OUT)/release
+	$(BIN)/cgt evaluate --source $(SOURCE) --k $(K) --out $(OUT)/report
+	@echo "Open $(OUT)/report/report.html"
+
+test: $(VENV)/.installed lint
+	$(BIN)/python -m pytest -m "not slow and not native"
+
+test-slow: $(VENV)/.installed
+	$(BIN)/python -m pytest -m slow
+
+# torch-scatter and torch-sparse are compiled here, which takes about half an hour.
+test-native: $(VENV)/.installed
+	$(BIN)/pip install --quiet setuptools wheel
+	$(BIN)/pip install --no-build-isolation --constraint constraints.txt '.[sparse]'
+	$(BIN)/python -m pytest -m native
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) demo build *.egg-info

@@ -1,0 +1,163 @@
+r"""GNN accuracy on the original, the quantized and the generated graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from torch_geometric_cgt.benchmark.models import MODELS
+from torch_geometric_cgt.benchmark.statistics import (
+    agreement,
+    duplicates,
+    wasserstein,
+    zero_vectors,
+)
+from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, test_gnn, train_gnn
+from torch_geometric_cgt.data import TokenTrees, tokens_of
+from torch_geometric_cgt.datasets.build import stage_seed
+from torch_geometric_cgt.datasets.source import Source, check_source
+from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
+from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+
+COLUMNS = ('original', 'quantized', 'generated', 'transfer')
+
+
+@dataclass
+class Evaluation:
+    r"""The scores of several models over several seeds, and what they say."""
+
+    models: list[str]
+    scores: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # column, model, seed
+    histograms: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    wasserstein: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def mean(self, column: str) -> list[float] | None:
+        r"""The mean score of each model in one column."""
+        if column not in self.scores:
+            return None
+        return [sum(runs) / len(runs) for runs in map(self.scores[column].get, self.models) if runs]
+
+    def agreement(self, column: str = 'generated') -> dict[str, float | None]:
+        r"""How well one column reproduces the original."""
+        original, other = self.mean('original'), self.mean(column)
+        if original is None or other is None:
+            raise ValueError(f"There are no scores for '{column}'")
+        return agreement(original, other)
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""All of it, for a JSON file."""
+        compared = [c for c in ('quantized', 'generated') if c in self.scores]
+        return {
+            'models': self.models,
+            'scores': self.scores,
+            'mean': {column: self.mean(column) for column in self.scores},
+            'agreement': {column: self.agreement(column) for column in compared},
+            'histograms': self.histograms,
+            'wasserstein': self.wasserstein,
+        }
+
+
+def evaluate_dataset(
+    source: Any,
+    datasets: Sequence[SyntheticCGTDataset],
+    models: Sequence[str] = MODELS,
+    config: GNNConfig | None = None,
+    log: bool = True,
+) -> Evaluation:
+    r"""Trains GNNs on the source and on synthetic substitutes of it.
+
+    Columns are :obj:`original`, :obj:`quantized` (the source with features
+    replaced by cluster means, where the clusters are at hand),
+    :obj:`generated`, and :obj:`transfer`: trained on generated, tested on
+    original computation graphs.
+
+    Args:
+        source (Dataset or Data): The source.
+        datasets (list[SyntheticCGTDataset]): One substitute per seed.
+        models (list[str], optional): Names of models.
+        config (GNNConfig, optional): How to train. (default: :obj:`None`)
+        log (bool, optional): Whether to show progress. (default: :obj:`True`)
+    """
+    config = config or GNNConfig()
+    unknown = [name for name in models if name not in MODELS]
+    if unknown:
+        raise ValueError(f'Unknown models {unknown}; choose from {list(MODELS)}')
+    checked = check_source(source)
+    out = Evaluation(list(models))
+    with tqdm(total=len(datasets) * len(models), desc='evaluate', disable=not log) as bar:
+        for run, dataset in enumerate(datasets):
+            sets = tree_sets(checked, dataset, run)
+            if run == 0:
+                _add_statistics(out, sets)
+            for name in models:
+                for column, score in _scores(name, sets, config, run).items():
+                    out.scores.setdefault(column, {}).setdefault(name, []).append(score)
+                bar.update()
+    return out
+
+
+def tree_sets(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[str, TreeSet]:
+    r"""The graphs to compare, as rows of indices into tables of features."""
+    seed = dataset.card['parameters']['seed']
+    if source.data.num_features != dataset.codebook.size(1):
+        raise ValueError(
+            f'The source has {source.data.num_features} features and the synthetic dataset '
+            f'{dataset.codebook.size(1)}: it was not made from this source'
+        )
+    shape, root, num_nodes = dataset.trees.shape, source.root, int(source.data.num_nodes or 0)
+    graph = InNeighbors.from_edge_index(source.data.edge_index, num_nodes)
+    rng = torch.Generator().manual_seed(stage_seed(seed, f'evaluate/{run}'))
+    tree = sample_trees(graph, root, shape, rng)
+    y = source.data.y[root]
+    split = source.split_codes(stage_seed(seed, 'split'))[root]
+
+    def encoded(x: Tensor, row: Tensor) -> TreeSet:
+        index = tokens_of(tree, row, x.size(0))
+        return TreeSet(x, index, y, split, source.num_classes, shape)
+
+    sets = {'original': encoded(source.data.x.float(), torch.arange(num_nodes))}
+    if dataset.cluster is not None:
+        sets['quantized'] = encoded(dataset.codebook.float(), dataset.cluster)
+    sets['generated'] = generated_set(dataset.trees, dataset.codebook)
+    return sets
+
+
+def generated_set(trees: TokenTrees, codebook: Tensor) -> TreeSet:
+    r"""Synthetic computation graphs as rows of indices into the codebook."""
+    return TreeSet(
+        codebook.float(),
+        trees.tokens.long(),
+        trees.y.long(),
+        trees.split,
+        trees.num_classes,
+        trees.shape,
+    )
+
+
+def _scores(name: str, sets: dict[str, TreeSet], config: GNNConfig, seed: int) -> dict[str, float]:
+    scores = {}
+    for column, trees in sets.items():
+        model = train_gnn(name, trees, config, seed)
+        scores[column] = test_gnn(model, trees, trees.rows('test'))
+        if column == 'generated':
+            original = sets['original']
+            scores['transfer'] = test_gnn(model, original, original.rows('test'))
+    return scores
+
+
+def _add_statistics(out: Evaluation, sets: dict[str, TreeSet]) -> None:
+    for name, statistic in [('zero vectors', zero_vectors), ('duplicates', duplicates)]:
+        counts = {column: statistic(s.index, s.x.size(0)) for column, s in sets.items()}
+        out.histograms[name] = {
+            column: torch.bincount(c, minlength=s.index.size(1)).tolist()
+            for (column, c), s in zip(counts.items(), sets.values(), strict=True)
+        }
+        reference = 'quantized' if 'quantized' in counts else 'original'
+        out.wasserstein[name] = {
+            f'generated to {reference}': wasserstein(counts['generated'], counts[reference])
+        }

@@ -1,0 +1,151 @@
+r"""The ``cgt`` command: argument parsing, and what a person reads."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch_geometric_cgt.benchmark import MODELS, Evaluation, evaluate_dataset
+from torch_geometric_cgt.benchmark.report import write_report
+from torch_geometric_cgt.data.files import require_writable
+from torch_geometric_cgt.datasets import SOURCES, SyntheticCGTDataset, load_source
+from torch_geometric_cgt.errors import CGTError
+from torch_geometric_cgt.training import FitConfig
+from torch_geometric_cgt.version import __version__
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    r"""Runs one command and returns its exit code."""
+    args = make_parser().parse_args(argv)
+    try:
+        args.run(args)
+    except (CGTError, ValueError, OSError) as error:
+        print(f'cgt: error: {error}', file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print('cgt: interrupted; nothing half-written was left behind', file=sys.stderr)
+        return 130
+    return 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    r"""The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog='cgt', description='Synthetic, privacy-controlled substitutes of graphs for PyG.'
+    )
+    parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
+    commands = parser.add_subparsers(required=True, metavar='command')
+
+    command = commands.add_parser(
+        'synthesize', help='make a synthetic substitute of a graph and write a release of it'
+    )
+    _add_build_arguments(command)
+    command.add_argument('--out', type=Path, required=True, help='folder of the release (new)')
+    command.set_defaults(run=synthesize)
+
+    command = commands.add_parser(
+        'evaluate', help='compare GNNs on the original, the quantized and the generated graph'
+    )
+    _add_build_arguments(command)
+    command.add_argument('--release', type=Path, help='evaluate this release, do not build')
+    command.add_argument(
+        '--models', default=','.join(MODELS), help='comma-separated names (default: %(default)s)'
+    )
+    command.add_argument(
+        '--seeds', type=int, default=1, help='number of seeds to average (default: %(default)s)'
+    )
+    command.add_argument('--out', type=Path, required=True, help='folder of the report')
+    command.set_defaults(run=evaluate)
+    return parser
+
+
+def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add('--source', default='Digits', help=f'one of {", ".join(SOURCES)} (default: %(default)s)')
+    add('--k', type=int, default=30, help='minimum nodes per feature vector (default: %(default)s)')
+    add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
+    add('--num-samples', type=int, help="computation graphs (default: the source's nodes)")
+    add('--num-clusters', type=int, help='distinct feature vectors (default: as many as k allows)')
+    add('--epochs', type=int, default=FitConfig.epochs, help='(default: %(default)s)')
+    add('--seed', type=int, default=0, help='(default: %(default)s)')
+    add('--device', default='auto', help='(default: %(default)s)')
+    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
+    add('--largest-component', action='store_true', help='drop all other components')
+    add('--random-split', action='store_true', help='split 50/10/40 instead of the own masks')
+    add('--force', action='store_true', help='fit again even if a fitted model is kept')
+    add('--quiet', action='store_true', help='no progress bars')
+
+
+def synthesize(args: argparse.Namespace) -> None:
+    r"""``cgt synthesize``"""
+    if args.out.exists():
+        raise FileExistsError(f"'{args.out}' exists already; choose a new folder")
+    require_writable(args.out.absolute().parent)
+    dataset = _build(args, args.seed)
+    dataset.save(args.out)
+    print(f'{dataset}: {len(dataset.trees):,} computation graphs')
+    print('Guaranteed:', *dataset.privacy.guaranteed, sep='\n  - ')
+    print('Not guaranteed:', *dataset.privacy.not_guaranteed, sep='\n  - ')
+    print(f'Release written to {args.out}')
+
+
+def evaluate(args: argparse.Namespace) -> None:
+    r"""``cgt evaluate``"""
+    if args.seeds < 1:
+        raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
+    models = [name.strip() for name in args.models.split(',') if name.strip()]
+    if not models or (unknown := [name for name in models if name not in MODELS]):
+        raise ValueError(f'Unknown models {unknown if models else []}; choose from {list(MODELS)}')
+    require_writable(args.out)
+    source = _source(args)
+    started = time.monotonic()
+    if args.release is not None:
+        datasets = [SyntheticCGTDataset.load(args.release)] * args.seeds
+    else:
+        datasets = [_build(args, args.seed + run) for run in range(args.seeds)]
+    built = time.monotonic()
+    result = evaluate_dataset(source, datasets, models, log=not args.quiet)
+    seconds = {'build': built - started, 'evaluate': time.monotonic() - built}
+    report = {'card': datasets[0].card, **result.to_dict()}
+    if datasets[0].history is not None:
+        report['fit'] = datasets[0].history
+    for path in write_report(args.out, report):
+        print(f'Wrote {path}')
+    print(table(result))
+    print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')
+
+
+def table(result: Evaluation) -> str:
+    r"""The scores as text."""
+    columns = list(result.scores)
+    lines = [f'{"":8}' + ''.join(f'{name:>12}' for name in columns)]
+    for i, model in enumerate(result.models):
+        means = [(result.mean(column) or [])[i] for column in columns]
+        lines.append(f'{model:8}' + ''.join(f'{value:12.3f}' for value in means))
+    facts = {name: 'n/a' if v is None else f'{v:.4f}' for name, v in result.agreement().items()}
+    lines.append('generated against original: ' + ', '.join(f'{n} {v}' for n, v in facts.items()))
+    return '\n'.join(lines)
+
+
+def _source(args: argparse.Namespace):  # type: ignore[no-untyped-def]
+    return load_source(args.source, args.largest_component, args.random_split)
+
+
+def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
+    return SyntheticCGTDataset(
+        _source(args),
+        k=args.k,
+        num_neighbors=args.num_neighbors,
+        num_samples=args.num_samples,
+        num_clusters=args.num_clusters,
+        root=args.root,
+        seed=seed,
+        device=args.device,
+        force_reload=args.force,
+        log=not args.quiet,
+        fit_config=FitConfig(epochs=args.epochs),
+    )

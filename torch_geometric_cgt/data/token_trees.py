@@ -1,0 +1,110 @@
+r"""The token-tree container: what the generator learns, samples and releases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_geometric_cgt.data.forest import Forest, build_forest
+from torch_geometric_cgt.data.split import masks_of
+from torch_geometric_cgt.data.tree import TreeShape
+
+
+@dataclass(frozen=True)
+class TokenTrees:
+    r"""Computation graphs as rows of tokens.
+
+    Args:
+        tokens (torch.Tensor): The cluster id of each breadth-first slot,
+            ``[n, T]``; :obj:`num_tokens` marks a null slot.
+        y (torch.Tensor): The label of each root, ``[n]``.
+        split (torch.Tensor): The split code of each root, ``[n]``
+            (see :mod:`torch_geometric_cgt.data.split`).
+        num_tokens (int): The number of clusters.
+        num_classes (int): The number of labels.
+        shape (TreeShape): The geometry of the trees.
+    """
+
+    tokens: Tensor
+    y: Tensor
+    split: Tensor
+    num_tokens: int
+    num_classes: int
+    shape: TreeShape
+
+    def __len__(self) -> int:
+        return self.tokens.size(0)
+
+    @property
+    def real(self) -> Tensor:
+        r"""The slots that are not null, ``[n, T]``."""
+        return self.tokens != self.num_tokens
+
+    def validate(self) -> None:
+        r"""Raises :class:`ValueError` unless the trees can be trusted."""
+        n = len(self)
+        if self.tokens.dim() != 2 or self.tokens.size(1) != self.shape.num_slots:
+            raise ValueError(
+                f'Expected tokens of shape [n, {self.shape.num_slots}] '
+                f'(got {list(self.tokens.shape)})'
+            )
+        if self.y.shape != (n,) or self.split.shape != (n,):
+            raise ValueError(
+                f'Expected {n} labels and splits '
+                f'(got {list(self.y.shape)} and {list(self.split.shape)})'
+            )
+        for name, value, high in [
+            ('token', self.tokens, self.num_tokens),
+            ('label', self.y, self.num_classes - 1),
+            ('split code', self.split, 7),
+        ]:
+            if n and (int(value.min()) < 0 or int(value.max()) > high):
+                raise ValueError(
+                    f'A {name} lies outside [0, {high}] '
+                    f'(got {int(value.min())} to {int(value.max())})'
+                )
+        if not self.shape.check_nulls(self.real):
+            raise ValueError('A root is null, or a real slot lies below a null one')
+
+    def forest(self) -> Forest:
+        r"""The nodes and edges of all trees."""
+        return build_forest(self.real, self.shape)
+
+    def to_data(self, codebook: Tensor) -> Data:
+        r"""The forest as one graph, with cluster means as features."""
+        forest = self.forest()
+        token = self.tokens.reshape(-1)[forest.slot].long()
+        data = Data(x=codebook[token], edge_index=forest.edge_index)
+        data.y = forest.lift(self.y.long(), fill=-1)
+        data.root_mask = forest.root_mask
+        data.depth = forest.depth
+        data.cluster = token
+        for name, mask in masks_of(self.split).items():
+            data[name] = forest.lift(mask, fill=False)
+        return data
+
+    def select(self, index: Tensor) -> TokenTrees:
+        r"""Some of the trees."""
+        return TokenTrees(
+            self.tokens[index],
+            self.y[index],
+            self.split[index],
+            self.num_tokens,
+            self.num_classes,
+            self.shape,
+        )
+
+
+def tokens_of(tree: Tensor, cluster: Tensor, num_tokens: int) -> Tensor:
+    r"""Replaces node ids (:obj:`-1` where null) by cluster ids.
+
+    Args:
+        tree (torch.Tensor): Node id of each slot, ``[n, T]``.
+        cluster (torch.Tensor): Cluster id of each node, ``[N]``.
+        num_tokens (int): The number of clusters, which is also the null token.
+    """
+    lookup = torch.cat([cluster, cluster.new_tensor([num_tokens])])  # index -1 is null
+    return lookup[tree]

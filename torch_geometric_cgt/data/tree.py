@@ -1,0 +1,112 @@
+r"""The geometry of a computation graph: a fixed tree, flattened breadth-first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from numbers import Integral
+from operator import mul
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    r"""The balanced tree that duplicate encoding gives to every computation
+    graph: each slot of layer :math:`l` has ``num_neighbors[l]`` child slots.
+
+    Slots are numbered breadth-first, so that the layers are contiguous, and
+    so are the children of one slot.
+
+    Args:
+        num_neighbors (tuple[int, ...]): The fan-out of each layer, root first.
+    """
+
+    num_neighbors: tuple[int, ...]
+
+    @classmethod
+    def of(cls, num_neighbors: Sequence[int]) -> TreeShape:
+        r"""The shape of the fan-outs a user gave, or what is wrong with them."""
+        if isinstance(num_neighbors, (str, bytes)) or not hasattr(num_neighbors, '__iter__'):
+            raise ValueError(
+                f"'num_neighbors' must be a list with one fan-out per layer, e.g. [5, 5] "
+                f'(got {num_neighbors!r})'
+            )
+        fan_outs = tuple(num_neighbors)
+        if not fan_outs:
+            raise ValueError("'num_neighbors' must hold at least one fan-out (got [])")
+        if any(isinstance(f, bool) or not isinstance(f, Integral) or f < 1 for f in fan_outs):
+            raise ValueError(
+                f"Each fan-out in 'num_neighbors' must be an integer >= 1 (got {list(fan_outs)})"
+            )
+        return cls(tuple(int(f) for f in fan_outs))
+
+    @property
+    def depth(self) -> int:
+        r"""The number of layers below the root, :math:`L`."""
+        return len(self.num_neighbors)
+
+    @cached_property
+    def layer_sizes(self) -> tuple[int, ...]:
+        r"""The number of slots in each of the :math:`L + 1` layers."""
+        return (1, *accumulate(self.num_neighbors, mul))
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        r"""The first slot of each layer, and behind them all the number of slots."""
+        return (0, *accumulate(self.layer_sizes))
+
+    @property
+    def num_slots(self) -> int:
+        r"""The number of slots in the tree, :math:`T`."""
+        return self.offsets[-1]
+
+    @property
+    def num_internal(self) -> int:
+        r"""The number of slots that have children."""
+        return self.offsets[-2]
+
+    def layer_slice(self, layer: int) -> slice:
+        r"""The slots of one layer."""
+        return slice(self.offsets[layer], self.offsets[layer + 1])
+
+    @cached_property
+    def layer(self) -> Tensor:
+        r"""The layer of each slot."""
+        return torch.arange(self.depth + 1).repeat_interleave(torch.tensor(self.layer_sizes))
+
+    @cached_property
+    def parent(self) -> Tensor:
+        r"""The parent of each slot, :obj:`-1` for the root."""
+        internal = torch.arange(self.num_internal)
+        fan_out = torch.tensor(self.num_neighbors, dtype=torch.long)[
+            self.layer[: self.num_internal]
+        ]
+        return torch.cat([torch.tensor([-1]), internal.repeat_interleave(fan_out)])
+
+    @cached_property
+    def is_ancestor(self) -> Tensor:
+        r"""Whether slot :math:`j` lies on the path from the root to slot
+        :math:`i` (:math:`i` itself included), as a ``[T, T]`` mask.
+        """
+        mask = torch.eye(self.num_slots, dtype=torch.bool)
+        for layer in range(1, self.depth + 1):
+            slots = self.layer_slice(layer)
+            mask[slots] |= mask[self.parent[slots]]
+        return mask
+
+    def truncate(self, depth: int) -> TreeShape:
+        r"""The same tree, cut below layer :obj:`depth`."""
+        return TreeShape(self.num_neighbors[:depth])
+
+    def check_nulls(self, real: Tensor) -> bool:
+        r"""Whether every root is real and no real slot lies below a null one.
+
+        Args:
+            real (torch.Tensor): The real slots of each tree, ``[n, T]``.
+        """
+        orphans = real[:, 1:] & ~real[:, self.parent[1:].to(real.device)]
+        return bool(real[:, 0].all()) and not bool(orphans.any())

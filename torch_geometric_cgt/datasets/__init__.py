@@ -1,0 +1,29 @@
+r"""The synthetic dataset, and the paper's graphs as sources."""
+
+from torch_geometric_cgt.datasets.digits import Digits
+from torch_geometric_cgt.datasets.sources import (
+    CS,
+    SOURCES,
+    CiteSeer,
+    Computers,
+    Cora,
+    Photo,
+    Physics,
+    PubMed,
+    load_source,
+)
+from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
+
+__all__ = [
+    'CS',
+    'SOURCES',
+    'CiteSeer',
+    'Computers',
+    'Cora',
+    'Digits',
+    'Photo',
+    'Physics',
+    'PubMed',
+    'SyntheticCGTDataset',
+    'load_source',
+]

@@ -1,0 +1,172 @@
+r"""The release: what may leave the house, on disk."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch_geometric
+from torch import Tensor
+
+from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.data.files import (
+    read_sealed_json,
+    read_tensors,
+    write_sealed_json,
+    write_tensors,
+    write_text,
+)
+from torch_geometric_cgt.datasets.build import Build, BuildConfig
+from torch_geometric_cgt.datasets.source import Source
+from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.privacy import PrivacyCard
+from torch_geometric_cgt.version import __version__
+
+FORMAT = 1
+TENSORS, CARD, README = 'release.safetensors', 'card.json', 'README.md'
+
+
+@dataclass(frozen=True)
+class Release:
+    r"""Synthetic computation graphs, their codebook and their card."""
+
+    trees: TokenTrees
+    codebook: Tensor
+    card: dict[str, Any]
+
+    @property
+    def privacy(self) -> PrivacyCard:
+        r"""What is guaranteed."""
+        return PrivacyCard.from_dict(self.card['privacy'])
+
+
+def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
+    r"""Puts the releasable part of a build together with its card."""
+    data = source.data
+    card = {
+        'format': FORMAT,
+        'created': datetime.now(timezone.utc).strftime('%Y-%m-%d'),
+        'source': {
+            'name': source.name,
+            'num_nodes': data.num_nodes,
+            'num_edges': data.num_edges,
+            'num_features': data.num_features,
+            'num_classes': source.num_classes,
+            'num_labelled': source.root.numel(),
+            'splits': 'of the source' if source.split is not None else 'random 50/10/40',
+        },
+        'parameters': config.to_dict(),
+        'privacy': build.privacy.to_dict(),
+        'num_trees': len(build.trees),
+        'num_tokens': build.trees.num_tokens,
+        'num_classes': build.trees.num_classes,
+        'num_neighbors': list(build.trees.shape.num_neighbors),
+        'versions': {
+            'torch_geometric_cgt': __version__,
+            'torch': torch.__version__,
+            'torch_geometric': torch_geometric.__version__,
+            'python': platform.python_version(),
+        },
+    }
+    return Release(build.trees, build.codebook, card)
+
+
+def write_release(folder: Path, release: Release) -> None:
+    r"""Writes a release into an existing folder."""
+    trees = release.trees
+    tensors = {
+        'tokens': trees.tokens.int(),
+        'y': trees.y.long(),
+        'split': trees.split.to(torch.uint8),
+        'codebook': release.codebook,
+    }
+    write_tensors(folder / TENSORS, tensors)
+    write_text(folder / README, describe(release))
+    write_sealed_json(folder / CARD, release.card, [TENSORS, README])
+
+
+def read_release(folder: Path) -> Release:
+    r"""Reads a release and refuses one that is not whole and consistent."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no release at '{folder}'")
+    card = read_sealed_json(folder / CARD)
+    del card['files'], card['checksum']
+    if card.get('format') != FORMAT:
+        raise CorruptFileError(
+            f"'{folder / CARD}' has format {card.get('format')!r}; this version reads {FORMAT}"
+        )
+    tensors = read_tensors(folder / TENSORS)
+    try:
+        shape = TreeShape.of(card['num_neighbors'])
+        trees = TokenTrees(
+            tensors['tokens'],
+            tensors['y'],
+            tensors['split'].long(),
+            card['num_tokens'],
+            card['num_classes'],
+            shape,
+        )
+        trees.validate()
+        codebook = tensors['codebook']
+        if codebook.dim() != 2 or codebook.size(0) != trees.num_tokens:
+            raise ValueError(f'Expected {trees.num_tokens} codewords (got {list(codebook.shape)})')
+        if not codebook.is_floating_point() or not bool(torch.isfinite(codebook).all()):
+            raise ValueError('The codebook is not finite')
+        release = Release(trees, codebook, card)
+        _ = release.privacy
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(f"'{folder}' does not hold a consistent release: {error}") from error
+    return release
+
+
+def describe(release: Release) -> str:
+    r"""The README of a release, for people."""
+    card, source, privacy = release.card, release.card['source'], release.privacy
+    parameters = '\n'.join(f'- `{name}`: {value}' for name, value in card['parameters'].items())
+    versions = '\n'.join(f'- {name} {version}' for name, version in card['versions'].items())
+    promises = '\n'.join(f'- {sentence}' for sentence in privacy.guaranteed)
+    limits = '\n'.join(f'- {sentence}' for sentence in privacy.not_guaranteed)
+    return f"""# Synthetic substitute of {source['name']}
+
+{card['num_trees']:,} synthetic computation graphs, made on {card['created']} from a graph with
+{source['num_nodes']:,} nodes, {source['num_edges']:,} edges, {source['num_features']:,} features
+and {source['num_classes']} labels. They were drawn from a model of that graph; no node or edge
+of it is in here.
+
+```python
+from torch_geometric_cgt import SyntheticCGTDataset
+
+dataset = SyntheticCGTDataset.load('path/to/this/folder')
+data = dataset[0]  # a PyG Data object
+```
+
+## What is guaranteed
+
+Unit: {privacy.unit}. Asked for k = {privacy.k}, reached k = {privacy.k_reached}, with
+{privacy.num_clusters} groups.
+
+{promises}
+
+## What is not guaranteed
+
+{limits}
+
+## Files
+
+- `{TENSORS}`: `tokens` [{card['num_trees']}, {release.trees.shape.num_slots}] (the group of each
+  breadth-first slot, {card['num_tokens']} where there is no node), `y` (labels), `split` (1 train,
+  2 validation, 4 test), `codebook` (the mean feature vector of each group).
+- `{CARD}`: the facts on this page for programs, with checksums of all files.
+
+## Parameters
+
+{parameters}
+
+## Versions
+
+{versions}
+"""

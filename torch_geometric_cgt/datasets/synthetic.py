@@ -1,0 +1,265 @@
+r"""The synthetic substitute of a graph, as a PyG dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, Dataset
+from torch_geometric.loader import NeighborLoader
+
+from torch_geometric_cgt.data import (
+    CodebookFeatureStore,
+    Forest,
+    ForestGraphStore,
+    TokenTrees,
+    TreeShape,
+    root_nodes,
+)
+from torch_geometric_cgt.data.files import atomic_folder, require_writable
+from torch_geometric_cgt.datasets.build import BuildConfig, build
+from torch_geometric_cgt.datasets.cache import cache_name, read_cache, write_cache
+from torch_geometric_cgt.datasets.release import Release, read_release, write_release
+from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.datasets.sources import cache_folder
+from torch_geometric_cgt.errors import CorruptFileError, UnsupportedError
+from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.privacy import PrivacyCard
+from torch_geometric_cgt.sampler import TreeNeighborSampler
+from torch_geometric_cgt.training import FitConfig, resolve_device
+
+
+class SyntheticCGTDataset(Dataset):
+    r"""A synthetic, k-anonymous substitute of a graph: one
+    :class:`~torch_geometric.data.Data` object that holds a forest of generated
+    computation graphs, in the place of the source in a PyG script.
+
+    .. code-block:: python
+
+        dataset = SyntheticCGTDataset(source=Planetoid('data', 'Cora'), k=30)
+        data = dataset[0]
+
+    The first construction quantizes the features, fits a
+    :class:`~torch_geometric_cgt.nn.CGTGenerator` and samples from it; the
+    result is kept under :obj:`root` and later constructions with the same
+    source and parameters load it.
+
+    Args:
+        source (Dataset or Data): A PyG dataset of one graph, or the graph.
+            Nodes with a negative label are neighbours, but no roots. A graph
+            without masks is split 50/10/40.
+        k (int, optional): The minimum number of nodes that share a feature
+            vector. (default: :obj:`30`)
+        num_neighbors (list[int], optional): The fan-out of each layer.
+            (default: :obj:`[5, 5]`)
+        num_samples (int, optional): The number of computation graphs. By
+            default, as many as the source has labelled nodes.
+            (default: :obj:`None`)
+        root (str, optional): Where results are kept. By default, in the
+            user's cache folder. (default: :obj:`None`)
+        epsilon (float, optional): The differential privacy budget. Not
+            offered by this version. (default: :obj:`None`)
+        delta (float, optional): The failure probability of differential
+            privacy. Not offered by this version. (default: :obj:`None`)
+        seed (int, optional): The same seed gives the same dataset.
+            (default: :obj:`0`)
+        device (str or torch.device, optional): Where to fit and sample.
+            (default: :obj:`"auto"`)
+        transform (callable, optional): Applied on every access.
+            (default: :obj:`None`)
+        force_reload (bool, optional): Whether to fit again.
+            (default: :obj:`False`)
+        log (bool, optional): Whether to show progress. (default: :obj:`True`)
+        num_clusters (int, optional): The number of distinct feature vectors,
+            see :class:`~torch_geometric_cgt.transforms.Quantize`.
+            (default: :obj:`None`)
+        generator_args (dict, optional): Further arguments of
+            :class:`~torch_geometric_cgt.nn.CGTGenerator`.
+            (default: :obj:`None`)
+        fit_config (FitConfig, optional): How to train.
+            (default: :obj:`None`)
+    """
+
+    def __init__(
+        self,
+        source: Dataset | Data,
+        k: int = 30,
+        num_neighbors: Sequence[int] = (5, 5),
+        num_samples: int | None = None,
+        root: str | Path | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        seed: int = 0,
+        device: str | torch.device = 'auto',
+        transform: Callable | None = None,
+        force_reload: bool = False,
+        log: bool = True,
+        num_clusters: int | None = None,
+        generator_args: dict[str, Any] | None = None,
+        fit_config: FitConfig | None = None,
+    ) -> None:
+        if epsilon is not None or delta is not None:
+            raise UnsupportedError(
+                'Differential privacy is not offered by this version (got '
+                f'epsilon={epsilon}, delta={delta}); leave both at None for k-anonymity'
+            )
+        config = BuildConfig(
+            k=k,
+            num_clusters=num_clusters,
+            num_neighbors=TreeShape.of(num_neighbors).num_neighbors,
+            num_samples=num_samples,
+            seed=seed,
+            generator=dict(generator_args or {}),
+            fit=fit_config or FitConfig(),
+        )
+        checked = check_source(source)
+        config.quantize().num_clusters_for(int(checked.data.num_nodes or 0))
+        folder = Path(root).expanduser() if root is not None else cache_folder() / 'synthetic'
+        path = folder / cache_name(checked, config)
+        if force_reload or not path.exists():
+            require_writable(folder)
+            result = build(checked, config, resolve_device(device), log)
+            write_cache(path, checked, config, result)
+        try:
+            cached = read_cache(path)
+        except CorruptFileError as error:
+            raise CorruptFileError(f'{error}. Build it again with force_reload=True') from error
+
+        self._init(cached.release, str(folder), transform, log)
+        self.generator: CGTGenerator | None = cached.generator
+        self.cluster: Tensor | None = cached.cluster
+        self.history: dict[str, Any] | None = cached.history
+
+    def _init(
+        self, release: Release, root: str | None, transform: Callable | None, log: bool
+    ) -> None:
+        # PyG's own download and process steps know files by name only and
+        # pickle; all input and output is ours.
+        super().__init__(None, transform, log=log)
+        self.root = root
+        self.release = release
+        self.generator = self.cluster = self.history = None
+
+    @property
+    def trees(self) -> TokenTrees:
+        r"""The synthetic computation graphs as token trees."""
+        return self.release.trees
+
+    @property
+    def tokens(self) -> Tensor:
+        r"""The token of each breadth-first slot, ``[num_trees, T]``; the
+        number of clusters where null.
+        """
+        return self.release.trees.tokens
+
+    @property
+    def codebook(self) -> Tensor:
+        r"""The mean feature vector of each cluster, ``[m, F]``."""
+        return self.release.codebook
+
+    @property
+    def privacy(self) -> PrivacyCard:
+        r"""What is guaranteed, for which unit, and what is not."""
+        return self.release.privacy
+
+    @property
+    def card(self) -> dict[str, Any]:
+        r"""The facts that are released along: source size, parameters,
+        privacy, versions and date.
+        """
+        return self.release.card
+
+    @property
+    def num_classes(self) -> int:
+        r"""The number of labels of the source."""
+        return self.trees.num_classes
+
+    @property
+    def num_node_features(self) -> int:
+        r"""The number of features of the source."""
+        return self.codebook.size(1)
+
+    def len(self) -> int:
+        return 1
+
+    def get(self, idx: int) -> Data:
+        return self._data.clone()
+
+    @cached_property
+    def _data(self) -> Data:
+        return self.trees.to_data(self.codebook)
+
+    @cached_property
+    def _forest(self) -> Forest:
+        return self.trees.forest()
+
+    def stores(self) -> tuple[CodebookFeatureStore, ForestGraphStore]:
+        r"""The forest as a feature store and a graph store for
+        :class:`~torch_geometric.loader.NeighborLoader`; features are looked
+        up in the codebook when a batch asks for them.
+        """
+        return (
+            CodebookFeatureStore(self.trees, self._forest, self.codebook),
+            ForestGraphStore(self._forest),
+        )
+
+    def loader(self, split: str = 'train', batch_size: int = 64, **kwargs: Any) -> NeighborLoader:
+        r"""A :class:`~torch_geometric.loader.NeighborLoader` over the
+        computation graphs of one split that needs no native extension.
+
+        Args:
+            split (str, optional): One of :obj:`"train"`, :obj:`"val"`,
+                :obj:`"test"`, :obj:`"all"`. (default: :obj:`"train"`)
+            batch_size (int, optional): Computation graphs per batch.
+                (default: :obj:`64`)
+            **kwargs (optional): Further arguments of the loader.
+        """
+        stores = self.stores()
+        fan_outs = list(self.trees.shape.num_neighbors)
+        kwargs.setdefault('shuffle', split == 'train')
+        return NeighborLoader(
+            stores,
+            num_neighbors=fan_outs,
+            neighbor_sampler=TreeNeighborSampler(stores, fan_outs),
+            input_nodes=root_nodes(self.trees, self._forest, split),
+            batch_size=batch_size,
+            **kwargs,
+        )
+
+    def save(self, folder: str | Path) -> None:
+        r"""Writes what may leave the house, and nothing else: tokens, labels,
+        splits, codebook, :obj:`card.json` and a readable :obj:`README.md`.
+
+        Args:
+            folder (str): A folder that does not exist yet, or is empty.
+        """
+        folder = Path(folder).expanduser()
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise FileExistsError(f"'{folder}' exists already; choose a new folder")
+        with atomic_folder(folder) as draft:
+            write_release(draft, self.release)
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, transform: Callable | None = None, log: bool = True
+    ) -> SyntheticCGTDataset:
+        r"""Loads a release, with no access to the source. Nothing in the
+        release can run; a truncated or altered one is refused.
+
+        Args:
+            folder (str): The folder that :meth:`save` wrote.
+            transform (callable, optional): Applied on every access.
+                (default: :obj:`None`)
+            log (bool, optional): Whether to print. (default: :obj:`True`)
+        """
+        dataset = cls.__new__(cls)
+        dataset._init(read_release(Path(folder).expanduser()), None, transform, log)
+        return dataset
+
+    def __repr__(self) -> str:
+        name = self.card['source']['name']
+        return f'{self.__class__.__name__}({name}, k={self.privacy.k}, trees={len(self.trees)})'

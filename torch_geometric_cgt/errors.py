@@ -1,0 +1,25 @@
+r"""Named errors, one place. Wrong arguments raise :class:`ValueError`."""
+
+
+class CGTError(Exception):
+    r"""The base class of all errors that this package defines."""
+
+
+class SourceError(CGTError, ValueError):
+    r"""The source graph cannot be turned into computation graphs."""
+
+
+class AnonymityError(CGTError):
+    r"""A clustering does not hold the minimum size it was asked for."""
+
+
+class CorruptFileError(CGTError):
+    r"""A cached or released file is truncated, altered or not ours."""
+
+
+class NotWritableError(CGTError, OSError):
+    r"""A folder that must be written to cannot be written to."""
+
+
+class UnsupportedError(CGTError):
+    r"""The request is meaningful, but this version does not offer it."""

@@ -1,0 +1,93 @@
+r"""Uniform neighbour sampling without replacement, for all parents at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class InNeighbors:
+    r"""The in-neighbours of every node in compressed form.
+
+    Messages flow from source to target, so the children of a node in its
+    computation graph are the sources of its incoming edges. Parallel edges
+    count once each; a self-loop makes a node its own neighbour.
+    """
+
+    ptr: Tensor  # [N + 1]
+    source: Tensor  # [E] sorted by target, in the order of the edges inside a target
+    edge: Tensor  # [E] position in the given edge_index
+
+    @classmethod
+    def from_edge_index(cls, edge_index: Tensor, num_nodes: int) -> InNeighbors:
+        r"""Compresses an :obj:`edge_index` of shape ``[2, E]``."""
+        target, edge = torch.sort(edge_index[1], stable=True)
+        ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=target.device))
+        return cls(ptr, edge_index[0][edge], edge)
+
+    @property
+    def num_nodes(self) -> int:
+        return self.ptr.numel() - 1
+
+    def degree(self, node: Tensor) -> Tensor:
+        r"""The in-degree of some nodes."""
+        return self.ptr[node + 1] - self.ptr[node]
+
+
+def sample_positions(
+    degree: Tensor, fan_out: int, generator: torch.Generator | None = None
+) -> Tensor:
+    r"""Draws :obj:`min(degree, fan_out)` distinct positions below each degree.
+
+    This is Floyd's selection, run for all rows together: step :math:`i` draws
+    from the first :math:`d - s + i + 1` positions and takes the last of them
+    when the draw was taken before. Every subset is equally likely, and the
+    memory is that of the output.
+
+    Args:
+        degree (torch.Tensor): The number of positions of each row, ``[P]``.
+        fan_out (int): The number of draws :math:`s`.
+        generator (torch.Generator, optional): The source of randomness.
+
+    Returns:
+        Positions ``[P, s]``, :obj:`-1` behind the last one of a short row.
+    """
+    step = torch.arange(fan_out, device=degree.device)
+    short = degree <= fan_out
+    out = torch.where(step < degree[:, None], step, -1)  # rows that need no draw
+    # float64: a float32 uniform cannot reach every position of a large degree.
+    uniform = torch.rand(
+        (degree.numel(), fan_out), dtype=torch.float64, device=degree.device, generator=generator
+    )
+    for i in range(fan_out):
+        last = degree - fan_out + i
+        draw = (uniform[:, i] * (last + 1)).long().minimum(last)
+        taken = (out[:, :i] == draw[:, None]).any(dim=1)
+        out[:, i] = torch.where(short, out[:, i], torch.where(taken, last, draw))
+    return out
+
+
+def sample_children(
+    graph: InNeighbors,
+    parent: Tensor,
+    fan_out: int,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""Draws distinct incoming edges for each parent.
+
+    Args:
+        graph (InNeighbors): The graph.
+        parent (torch.Tensor): Node ids ``[P]``, :obj:`-1` where null.
+        fan_out (int): The largest number of children.
+        generator (torch.Generator, optional): The source of randomness.
+
+    Returns:
+        Positions into :obj:`graph.source`, ``[P, fan_out]``, :obj:`-1` where null.
+    """
+    node = parent.clamp(min=0)
+    degree = torch.where(parent >= 0, graph.degree(node), 0)
+    position = sample_positions(degree, fan_out, generator)
+    return torch.where(position >= 0, graph.ptr[node, None] + position, -1)

@@ -1,0 +1,89 @@
+r"""Duplicate encoding: every node's computation graph as a tree of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data.datapipes import functional_transform
+from torch_geometric.transforms import BaseTransform
+
+from torch_geometric_cgt.data import MASKS, TreeShape, build_forest
+from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+
+
+@functional_transform('duplicate_encode')
+class DuplicateEncode(BaseTransform):
+    r"""Turns a graph into the forest of its sampled, duplicate-encoded
+    computation graphs (functional name: :obj:`duplicate_encode`).
+
+    Each labelled node becomes the root of a tree. A neighbour that is reached
+    twice is copied, and missing neighbours are null slots, which are not
+    nodes of the forest. The forest has :obj:`x`, :obj:`edge_index` (child to
+    parent), :obj:`y` (the root's label at roots, :obj:`-1` elsewhere),
+    :obj:`root_mask`, :obj:`depth`, the lifted masks, and :obj:`tree`: the
+    original node of each breadth-first slot, ``[num_trees, T]``, :obj:`-1`
+    where null. Other node attributes are copied along.
+
+    Args:
+        num_neighbors (list[int], optional): The largest number of sampled
+            neighbours in each layer. (default: :obj:`[5, 5]`)
+        seed (int, optional): The seed of the neighbour sampling. By default,
+            draws come from the random state of torch. (default: :obj:`None`)
+    """
+
+    def __init__(self, num_neighbors: Sequence[int] = (5, 5), seed: int | None = None) -> None:
+        self.shape = TreeShape.of(num_neighbors)
+        self.num_neighbors = list(self.shape.num_neighbors)
+        self.seed = seed
+
+    def forward(self, data: Data) -> Data:
+        edge_index = check_edges(data)
+        num_nodes = int(data.num_nodes or 0)
+        generator = None
+        if self.seed is not None:
+            generator = torch.Generator(edge_index.device).manual_seed(self.seed)
+        root = torch.arange(num_nodes, device=edge_index.device)
+        if data.y is not None and data.y.dim() == 1:  # unlabelled nodes are no roots
+            root = root[data.y >= 0]
+        graph = InNeighbors.from_edge_index(edge_index, num_nodes)
+        tree = sample_trees(graph, root, self.shape, generator)
+
+        forest = build_forest(tree >= 0, self.shape)
+        node = tree.reshape(-1)[forest.slot]
+        out = Data(edge_index=forest.edge_index, num_nodes=forest.num_nodes)
+        out.root_mask, out.depth, out.tree = forest.root_mask, forest.depth, tree
+        for key, value in data.items():
+            if key in ('y', *MASKS):
+                out[key] = forest.lift(value[root], fill=False if value.dtype == torch.bool else -1)
+            elif key == 'codebook':
+                out[key] = value
+            elif isinstance(value, Tensor) and data.is_node_attr(key):
+                out[key] = value[node]
+        return out
+
+    def __repr__(self) -> str:
+        return f'{self.__class__.__name__}(num_neighbors={self.num_neighbors}, seed={self.seed})'
+
+
+def check_edges(data: Data) -> Tensor:
+    r"""Returns the edges, or says what is wrong with them."""
+    edge_index, num_nodes = data.edge_index, int(data.num_nodes or 0)
+    if num_nodes == 0:
+        raise SourceError('The graph is empty (got 0 nodes)')
+    if edge_index is None:
+        raise SourceError("The graph has no 'edge_index'")
+    if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
+        raise SourceError(
+            f"'edge_index' must be an integer matrix of shape [2, E] "
+            f'(got {edge_index.dtype} of shape {list(edge_index.shape)})'
+        )
+    if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes:
+        raise SourceError(
+            f"'edge_index' must hold node ids from 0 to {num_nodes - 1} "
+            f'(got {int(edge_index.min())} to {int(edge_index.max())})'
+        )
+    return edge_index
