@@ -73,9 +73,13 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    r"""Reads a safetensors file; nothing in it can run."""
+    r"""Reads a safetensors file; nothing in it can run.
+
+    The tensors are copies: a mapped file that somebody else shortens later
+    would take the process down.
+    """
     try:
-        return safetensors.torch.load_file(path)
+        return safetensors.torch.load(path.read_bytes())
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise CorruptFileError(f"'{path}' is not a readable tensor file: {error}") from error
 

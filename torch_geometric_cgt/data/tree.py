@@ -10,6 +10,7 @@ from numbers import Integral
 from operator import mul
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -76,23 +77,23 @@ class TreeShape:
     @cached_property
     def layer(self) -> Tensor:
         r"""The layer of each slot."""
-        return torch.arange(self.depth + 1).repeat_interleave(torch.tensor(self.layer_sizes))
+        sizes = torch.tensor(self.layer_sizes, device='cpu')
+        return torch.arange(self.depth + 1, device='cpu').repeat_interleave(sizes)
 
     @cached_property
     def parent(self) -> Tensor:
         r"""The parent of each slot, :obj:`-1` for the root."""
-        internal = torch.arange(self.num_internal)
-        fan_out = torch.tensor(self.num_neighbors, dtype=torch.long)[
-            self.layer[: self.num_internal]
-        ]
-        return torch.cat([torch.tensor([-1]), internal.repeat_interleave(fan_out)])
+        fan_outs = torch.tensor(self.num_neighbors, dtype=torch.long, device='cpu')
+        internal = torch.arange(-1, self.num_internal, device='cpu')  # -1 has one child: the root
+        num_children = F.pad(fan_outs[self.layer[: self.num_internal]], (1, 0), value=1)
+        return internal.repeat_interleave(num_children)
 
     @cached_property
     def is_ancestor(self) -> Tensor:
         r"""Whether slot :math:`j` lies on the path from the root to slot
         :math:`i` (:math:`i` itself included), as a ``[T, T]`` mask.
         """
-        mask = torch.eye(self.num_slots, dtype=torch.bool)
+        mask = torch.eye(self.num_slots, dtype=torch.bool, device='cpu')
         for layer in range(1, self.depth + 1):
             slots = self.layer_slice(layer)
             mask[slots] |= mask[self.parent[slots]]

@@ -257,11 +257,12 @@ class CGTGenerator(nn.Module):
         key = (depth, device)
         if key not in self._layouts:
             shape = self.shape.truncate(depth)
-            layout = (
-                factorised_layout(shape)
-                if self.is_factorised
-                else sequence_layout(shape, self.position, self.attention)
-            )
+            with torch.device('cpu'):  # whatever the default device is
+                layout = (
+                    factorised_layout(shape)
+                    if self.is_factorised
+                    else sequence_layout(shape, self.position, self.attention)
+                )
             self._layouts[key] = layout.to(device)
         return self._layouts[key]
 

@@ -1,0 +1,44 @@
+import pytest
+import torch
+
+from torch_geometric_cgt.data import TreeShape
+
+
+def test_binary_tree_by_hand():
+    shape = TreeShape.of([2, 2])
+    assert shape.layer_sizes == (1, 2, 4)
+    assert (shape.num_slots, shape.num_internal, shape.depth) == (7, 3, 2)
+    assert shape.parent.tolist() == [-1, 0, 0, 1, 1, 2, 2]
+    assert shape.layer.tolist() == [0, 1, 1, 2, 2, 2, 2]
+    assert shape.is_ancestor[5].tolist() == [True, False, True, False, False, True, False]
+
+
+def test_mixed_fan_outs_by_hand():
+    shape = TreeShape.of([2, 3])
+    assert shape.parent.tolist() == [-1, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert shape.layer_slice(2) == slice(3, 9)
+
+
+@pytest.mark.parametrize('fan_outs', [[4], [2, 3], [2, 3, 2], [5, 5, 5], [2, 1, 3, 2]])
+def test_ancestors_are_found_by_walking_up(fan_outs):
+    shape = TreeShape.of(fan_outs)
+    for slot in range(shape.num_slots):
+        path, at = {slot}, slot
+        while (at := int(shape.parent[at])) >= 0:
+            path.add(at)
+        assert set(shape.is_ancestor[slot].nonzero().view(-1).tolist()) == path
+        assert len(path) == int(shape.layer[slot]) + 1
+
+
+@pytest.mark.parametrize('wrong', [[], [0], [5, -1], [2.5], '55', 5, [True], None])
+def test_wrong_fan_outs_are_refused(wrong):
+    with pytest.raises(ValueError, match='num_neighbors'):
+        TreeShape.of(wrong)
+
+
+def test_null_rule():
+    shape = TreeShape.of([2, 1])
+    good = torch.tensor([[1, 1, 0, 1, 0], [1, 0, 0, 0, 0]]).bool()
+    assert shape.check_nulls(good)
+    assert not shape.check_nulls(torch.tensor([[0, 0, 0, 0, 0]]).bool())
+    assert not shape.check_nulls(torch.tensor([[1, 1, 0, 0, 1]]).bool())

@@ -1,0 +1,30 @@
+import torch
+
+from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
+
+
+def card() -> PrivacyCard:
+    cluster = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    y = torch.tensor([0, 0, -1, 0, 1, 1, 1])
+    # one tree per labelled node: root, two children (2 is null); children have no order
+    tokens = torch.tensor([[0, 1, 0], [0, 0, 1], [1, 2, 2], [1, 0, 0], [1, 1, 2], [1, 2, 1]])
+    return privacy_card(3, cluster, y, tokens, fan_out=2)
+
+
+def test_card_by_hand():
+    assert card() == PrivacyCard(
+        k=3, k_reached=3, num_clusters=2, homogeneous=1, unique_share=round(2 / 6, 4)
+    )
+
+
+def test_card_survives_json():
+    content = card().to_dict()
+    assert PrivacyCard.from_dict(content) == card()
+    assert content['mechanism'] == 'k-anonymity' and content['epsilon'] is None
+
+
+def test_sentences_carry_the_numbers():
+    assert 'at least 3 source nodes' in card().guaranteed[0]
+    text = ' '.join(card().not_guaranteed)
+    assert '33% of its nodes' in text and '1 of 2 groups' in text
+    assert 'not differential privacy' in text

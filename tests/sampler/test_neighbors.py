@@ -1,0 +1,68 @@
+from itertools import combinations
+
+import torch
+
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.sampler import InNeighbors, sample_positions, sample_trees
+
+
+def test_every_subset_is_equally_likely():
+    draws = 40_000
+    out = sample_positions(torch.full((draws,), 5), 3, torch.Generator().manual_seed(0))
+    subsets, counts = out.sort(dim=1).values.unique(dim=0, return_counts=True)
+    assert subsets.tolist() == [list(subset) for subset in combinations(range(5), 3)]
+    expected = draws / 10
+    chi_square = float(((counts - expected) ** 2 / expected).sum())
+    assert chi_square < 27.9  # 9 degrees of freedom, p = 0.001
+
+
+def test_positions_are_distinct_and_in_range():
+    degree = torch.arange(200)
+    for fan_out in [1, 2, 7, 20]:
+        out = sample_positions(degree, fan_out, torch.Generator().manual_seed(fan_out))
+        assert (out < degree[:, None]).all()
+        for d, row in zip(degree.tolist(), out.tolist(), strict=True):
+            drawn = [position for position in row if position >= 0]
+            assert len(set(drawn)) == len(drawn) == min(d, fan_out)
+            assert row[: len(drawn)] == drawn  # nulls come last
+
+
+def test_last_position_of_a_huge_degree_can_be_drawn():
+    degree = torch.full((200_000,), 2**26)
+    out = sample_positions(degree, 1, torch.Generator().manual_seed(0))
+    assert (out % 2 == 1).any() and int(out.max()) > 2**26 - 2**12
+
+
+def test_memory_does_not_grow_with_the_largest_degree():
+    # A hub of a million neighbours for 20,000 parents: a padded table of
+    # neighbours would hold 2e10 entries.
+    num_leaves = 1_000_000
+    edge_index = torch.stack([torch.arange(1, num_leaves + 1), torch.zeros(num_leaves).long()])
+    graph = InNeighbors.from_edge_index(edge_index, num_leaves + 1)
+    tree = sample_trees(graph, torch.zeros(20_000).long(), TreeShape.of([5]))
+    assert tree.shape == (20_000, 6) and tree[:, 1:].min() >= 1
+
+
+def test_tree_of_a_path_by_hand():
+    # 0 -> 1 -> 2, and a self-loop on 0
+    edge_index = torch.tensor([[0, 1, 0], [1, 2, 0]])
+    graph = InNeighbors.from_edge_index(edge_index, 4)
+    tree = sample_trees(graph, torch.tensor([2, 0, 3]), TreeShape.of([2, 1]))
+    assert tree.tolist() == [[2, 1, -1, 0, -1], [0, 0, -1, 0, -1], [3, -1, -1, -1, -1]]
+
+
+def test_parallel_edges_count_each():
+    graph = InNeighbors.from_edge_index(torch.tensor([[1, 1], [0, 0]]), 2)
+    assert sample_trees(graph, torch.tensor([0]), TreeShape.of([3])).tolist() == [[0, 1, 1, -1]]
+
+
+def test_same_seed_same_trees():
+    edge_index = torch.randint(50, (2, 600), generator=torch.Generator().manual_seed(1))
+    graph = InNeighbors.from_edge_index(edge_index, 50)
+    runs = [
+        sample_trees(
+            graph, torch.arange(50), TreeShape.of([4, 3]), torch.Generator().manual_seed(s)
+        )
+        for s in [0, 0, 1]
+    ]
+    assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])

@@ -1,0 +1,105 @@
+import pytest
+import torch
+
+from torch_geometric_cgt import CGTGenerator, FitConfig
+from torch_geometric_cgt.errors import CGTError
+from torch_geometric_cgt.training import evaluate, fit, resolve_device, sample
+from torch_geometric_cgt.training.fit import warmup_cosine
+
+
+def model(seed=0) -> CGTGenerator:
+    torch.manual_seed(seed)
+    return CGTGenerator(4, 2, [2, 2], hidden_channels=16, num_layers=1, num_heads=2, dropout=0.0)
+
+
+def draw(index, rng):
+    """Trees of label y start at token y; children repeat their parent's token."""
+    return (index % 2)[:, None].expand(-1, 7).contiguous()
+
+
+Y = torch.arange(100) % 2
+
+
+def test_fit_learns_a_deterministic_rule():
+    generator = model()
+    result = fit(generator, draw, Y, FitConfig(epochs=40, batch_size=16, lr=0.01), log=False)
+    assert result.holdout_nll[-1] < 0.05 < 1.0 < result.train_nll[0]
+    tokens = sample(generator, torch.tensor([0, 1] * 50), log=False)
+    assert tokens.dtype == torch.int32
+    assert (tokens == torch.tensor([0, 1] * 50)[:, None]).float().mean() > 0.95
+
+
+def test_trees_are_drawn_anew_each_epoch():
+    calls = []
+
+    def counted(index, rng):
+        calls.append(index.sort().values)
+        return draw(index, rng)
+
+    fit(model(), counted, Y, FitConfig(epochs=3, batch_size=50), log=False)
+    assert [len(call) for call in calls] == [10, 90, 90, 90]  # held out once, then each epoch
+    assert not set(calls[0].tolist()) & set(calls[1].tolist())
+
+
+def test_stops_early_and_keeps_the_best_weights():
+    rng = torch.Generator().manual_seed(0)
+    noise = torch.randint(4, (100, 7), generator=rng)
+
+    def memorise(index, _):
+        return noise[index]
+
+    torch.manual_seed(0)
+    generator = CGTGenerator(4, 2, [2, 2], hidden_channels=64, num_heads=2, dropout=0.0)
+    config = FitConfig(epochs=200, batch_size=16, lr=5e-3, patience=3)
+    result = fit(generator, memorise, Y, config, log=False)
+    assert len(result.holdout_nll) == result.best_epoch + 1 + config.patience < 200
+    assert min(result.holdout_nll) == result.holdout_nll[result.best_epoch]
+    perm = torch.randperm(100, generator=torch.Generator().manual_seed(0))[:10]
+    assert evaluate(generator, noise[perm], Y[perm]) == pytest.approx(min(result.holdout_nll))
+
+
+def test_same_seed_same_weights_whatever_the_global_state():
+    weights = []
+    for state in [1, 2]:
+        generator = model()
+        torch.manual_seed(state)
+        before = torch.get_rng_state()
+        fit(generator, draw, Y, FitConfig(epochs=2, batch_size=16), seed=5, log=False)
+        assert torch.equal(torch.get_rng_state(), before)
+        weights.append(torch.cat([p.flatten() for p in generator.parameters()]))
+    assert torch.equal(*weights)
+
+
+def test_not_finite_loss_is_reported():
+    generator = model()
+    torch.nn.init.constant_(generator.head.bias, float('nan'))
+    with pytest.raises(CGTError, match='not finite after epoch 1'):
+        fit(generator, draw, Y, FitConfig(epochs=2), log=False)
+
+
+def test_no_holdout():
+    result = fit(model(), draw, Y, FitConfig(epochs=2, holdout=0.0), log=False)
+    assert result.holdout_nll == [] and len(result.train_nll) == 2
+
+
+def test_learning_rate_rises_then_falls():
+    rates = [warmup_cosine(step, 100, 0.1) for step in range(100)]
+    assert rates[:10] == pytest.approx([0.1 * i for i in range(1, 11)])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[10] == 1.0 and rates[-1] < 0.01
+
+
+@pytest.mark.parametrize('wrong', [{'epochs': 0}, {'holdout': 1.0}, {'lr': 0.0}, {'patience': 0}])
+def test_wrong_config(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        FitConfig(**wrong)
+
+
+def test_device():
+    assert resolve_device('cpu') == torch.device('cpu')
+    assert resolve_device('auto').type in ('cpu', 'cuda', 'mps', 'xpu')
+
+
+def test_sampling_in_batches_gives_every_row():
+    tokens = sample(model(), torch.zeros(25, dtype=torch.long), batch_size=10, log=False)
+    assert tokens.shape == (25, 7) and (tokens[:, 0] < 4).all()
