@@ -37,7 +37,9 @@ def random_graph(num_nodes=120, num_edges=300, num_features=8, num_classes=3, se
     y[:num_classes] = torch.arange(num_classes)
     centre = 2 * torch.randn(num_classes, num_features, generator=rng)
     x = centre[y] + torch.randn(num_nodes, num_features, generator=rng)
-    edges = torch.randint(num_nodes, (2, num_edges), generator=rng)
+    edges = torch.randint(num_nodes, (2, 4 * num_edges), generator=rng)
+    alike = y[edges[0]] == y[edges[1]]
+    edges = edges[:, alike | (torch.rand(alike.shape, generator=rng) < 0.1)][:, :num_edges]
     return Data(x=x, edge_index=to_undirected(edges, num_nodes=num_nodes), y=y)
 
 

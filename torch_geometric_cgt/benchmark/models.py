@@ -23,15 +23,24 @@ class TreeConv(nn.Module):
         r"""Maps features ``[..., F]`` to channels ``[..., H]``."""
         raise TypeError(f'{type(self).__name__} must define project()')
 
-    def forward(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
-        r"""Aggregates projected children into their projected parents.
+    def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
+        r"""Joins projected children with their projected parents.
 
         Args:
             h (torch.Tensor): The parents, ``[B, P, H]``.
             children (torch.Tensor): The children, ``[B, P, f, H]``.
             real (torch.Tensor): Which children are real, ``[B, P, f, 1]``.
         """
-        raise TypeError(f'{type(self).__name__} must define forward()')
+        raise TypeError(f'{type(self).__name__} must define aggregate()')
+
+    def update(self, h: Tensor, real: Tensor) -> Tensor:
+        r"""What follows the aggregation, for all slots of all layers.
+
+        Args:
+            h (torch.Tensor): The slots, ``[B, P, H]``.
+            real (torch.Tensor): Which of them are real, ``[B, P]``.
+        """
+        return h
 
 
 class MeanConv(TreeConv):
@@ -45,7 +54,7 @@ class MeanConv(TreeConv):
     def project(self, x: Tensor) -> Tensor:
         return self.lin(x)
 
-    def forward(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
+    def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
         return mean_of(h, children, real) + self.bias
 
 
@@ -55,24 +64,31 @@ class PlainMeanConv(TreeConv):
     def project(self, x: Tensor) -> Tensor:
         return x
 
-    def forward(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
+    def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
         return mean_of(h, children, real)
 
 
 class SumConv(TreeConv):
-    r"""A perceptron of the sum of a node and its neighbours (GIN)."""
+    r"""A perceptron, batch-normalised inside, of the sum of a node and its
+    neighbours (GIN).
+    """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
-        self.bias = nn.Parameter(torch.zeros(out_channels))
+        self.norm = nn.BatchNorm1d(out_channels)
         self.out = nn.Linear(out_channels, out_channels)
 
     def project(self, x: Tensor) -> Tensor:
         return self.lin(x)
 
-    def forward(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
-        return self.out((h + (children * real).sum(dim=2) + self.bias).relu())
+    def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
+        return h + (children * real).sum(dim=2)
+
+    def update(self, h: Tensor, real: Tensor) -> Tensor:
+        # Null slots are no nodes: they must not move the statistics.
+        normed = torch.zeros_like(h).masked_scatter(real[..., None], self.norm(h[real]))
+        return self.out(normed.relu())
 
 
 class AttentionConv(TreeConv):
@@ -91,7 +107,7 @@ class AttentionConv(TreeConv):
     def project(self, x: Tensor) -> Tensor:
         return self.lin(x)
 
-    def forward(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
+    def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
         members = torch.cat([h[:, :, None], children], dim=2)
         members = members.unflatten(-1, (self.heads, -1))  # [B, P, 1 + f, heads, H / heads]
         present = torch.cat([torch.ones_like(real[:, :, :1]), real], dim=2)
@@ -152,13 +168,13 @@ class TreeGNN(nn.Module):
                 parents, below = self.shape.layer_slice(layer), self.shape.layer_slice(layer + 1)
                 split = (self.shape.layer_sizes[layer], self.shape.num_neighbors[layer])
                 out.append(
-                    conv(
+                    conv.aggregate(
                         h[:, parents],
                         h[:, below].unflatten(1, split),
                         real[:, below].unflatten(1, split)[..., None],
                     )
                 )
-            h = torch.cat(out, dim=1)
+            h = conv.update(torch.cat(out, dim=1), real[:, : self.shape.offsets[depth]])
         return h[:, 0]
 
 

@@ -1,0 +1,87 @@
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.conftest import random_graph
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.benchmark import GNNConfig, evaluate_dataset
+from torch_geometric_cgt.benchmark.report import render_report, write_report
+
+QUICK = GNNConfig(epochs=3)
+
+
+@pytest.fixture
+def evaluated(graph, quick):
+    dataset = SyntheticCGTDataset(graph, **quick)
+    result = evaluate_dataset(graph, [dataset, dataset], ['GCN', 'GIN'], QUICK, log=False)
+    return {'card': dataset.card, 'fit': dataset.history, **result.to_dict()}
+
+
+def test_every_column_has_every_model_and_seed(evaluated):
+    assert list(evaluated['scores']) == ['original', 'quantized', 'generated', 'transfer']
+    for scores in evaluated['scores'].values():
+        assert {name: len(runs) for name, runs in scores.items()} == {'GCN': 2, 'GIN': 2}
+        assert all(0 <= value <= 1 for runs in scores.values() for value in runs)
+    assert set(evaluated['agreement']) == {'quantized', 'generated'}
+    for counts in evaluated['histograms'].values():
+        assert {sum(c) for c in counts.values()} == {120}
+    json.dumps(evaluated, allow_nan=False)
+
+
+def test_a_release_has_no_quantized_column(graph, quick, tmp_path):
+    SyntheticCGTDataset(graph, **quick).save(tmp_path / 'release')
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    result = evaluate_dataset(graph, [loaded], ['SGC'], QUICK, log=False)
+    assert list(result.scores) == ['original', 'generated', 'transfer']
+
+
+def test_wrong_input(graph, quick):
+    dataset = SyntheticCGTDataset(graph, **quick)
+    with pytest.raises(ValueError, match='choose from'):
+        evaluate_dataset(graph, [dataset], ['MLP'])
+    with pytest.raises(ValueError, match='not made from this source'):
+        evaluate_dataset(random_graph(num_features=5), [dataset], ['GCN'])
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.cells = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        attrs = dict(attrs)
+        links = [attrs.get('src'), attrs.get('href'), attrs.get('xlink:href')]
+        self.links += [link for link in links if link and not link.startswith('#')]
+
+
+def test_report_stands_by_itself(evaluated, tmp_path):
+    paths = write_report(tmp_path, evaluated)
+    assert [path.name for path in paths] == ['report.json', 'report.html']
+    assert json.loads(paths[0].read_text())['models'] == ['GCN', 'GIN']
+    text = paths[1].read_text()
+    page = Page(text)
+    assert page.tags.count('svg') == 4 and 'script' not in page.tags
+    assert page.links == []  # nothing is fetched
+    assert text.count('<td>GCN</td>') == 1 and 'Trained on generated' in text
+    for sentence in evaluated['card']['privacy']['not_guaranteed']:
+        assert sentence.split("'")[0][:40] in text
+
+
+def test_names_in_a_card_cannot_inject_html(evaluated):
+    evaluated['card']['source']['name'] = '<script>alert(1)</script>'
+    assert '<script>' not in render_report(evaluated)
+
+
+def test_without_the_report_extra_there_is_json(evaluated, tmp_path, monkeypatch):
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, 'find_spec', lambda name: None if name == 'jinja2' else find(name)
+    )
+    with pytest.warns(UserWarning, match=r'\[report\]'):
+        paths = write_report(tmp_path, evaluated)
+    assert [path.name for path in paths] == ['report.json']

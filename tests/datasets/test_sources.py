@@ -1,0 +1,46 @@
+import pytest
+import torch
+from torch_geometric.utils import contains_isolated_nodes, is_undirected
+
+from torch_geometric_cgt.datasets import SOURCES, Cora, Digits, load_source
+
+
+def test_digits_are_real_and_embedded():
+    data = Digits()[0]
+    assert (data.num_nodes, data.num_features) == (1797, 64)
+    assert data.y.unique().tolist() == list(range(10))
+    assert 0 <= data.x.min() and data.x.max() == 1
+    assert is_undirected(data.edge_index) and not contains_isolated_nodes(data.edge_index)
+    source, target = data.edge_index
+    assert (data.y[source] == data.y[target]).float().mean() > 0.9
+
+
+def test_unknown_source_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r'Digits.*Cora.*Physics'):
+        load_source('Korra')
+
+
+def test_cora_from_a_folder_that_must_not_be_written_to(data_root, monkeypatch, tmp_path):
+    monkeypatch.setenv('CGT_DATA_ROOT', data_root)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    folder = tmp_path / 'data' / 'Cora'
+    folder.chmod(0o555)
+    data = Cora()[0]
+    assert (data.num_nodes, data.num_features) == (2708, 1433)
+    assert [path.name for path in folder.iterdir()] == ['raw']
+    assert (tmp_path / 'cache' / 'torch_geometric_cgt' / 'Cora' / 'processed').is_dir()
+
+
+def test_largest_component_and_random_split(data_root, monkeypatch):
+    monkeypatch.setenv('CGT_DATA_ROOT', data_root)
+    assert 'train_mask' in load_source('Cora')[0]
+    data = load_source('Cora', largest_component=True, random_split=True)[0]
+    assert data.num_nodes == 2485 and data.num_edges == 2 * 5069
+    assert 'train_mask' not in data
+
+
+@pytest.mark.parametrize('name', ['CiteSeer', 'Photo'])
+def test_other_sources_load(data_root, monkeypatch, name):
+    monkeypatch.setenv('CGT_DATA_ROOT', data_root)
+    data = SOURCES[name]()[0]
+    assert data.num_nodes > 3000 and data.y.dtype == torch.long

@@ -1,0 +1,68 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from torch_geometric_cgt import cli
+from torch_geometric_cgt.cli import main
+
+QUICK = ['--source', 'Digits', '--epochs', '1', '--quiet', '--num-neighbors', '2', '2']
+
+
+@pytest.fixture
+def quick(tmp_path):
+    return [*QUICK, '--root', str(tmp_path / 'root')]
+
+
+def test_synthesize_then_evaluate(quick, tmp_path, capsys):
+    assert main(['synthesize', *quick, '--out', str(tmp_path / 'release')]) == 0
+    shown = capsys.readouterr().out
+    assert 'Not guaranteed' in shown and '1,797 computation graphs' in shown
+    card = json.loads((tmp_path / 'release' / 'card.json').read_text())
+    assert card['privacy']['k_reached'] >= 30
+
+    arguments = ['evaluate', *quick, '--models', 'SGC', '--out', str(tmp_path / 'report')]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert 'original' in shown and 'transfer' in shown and 'mse' in shown
+    report = json.loads((tmp_path / 'report' / 'report.json').read_text())
+    assert set(report['scores']) == {'original', 'quantized', 'generated', 'transfer'}
+    assert len(list((tmp_path / 'root').iterdir())) == 1  # what was fitted once is loaded
+
+    arguments = [*arguments[:-1], str(tmp_path / 'second'), '--release', str(tmp_path / 'release')]
+    assert main(arguments) == 0
+    assert 'quantized' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    'command, arguments, message',
+    [
+        ('synthesize', ['--source', 'Nope'], 'choose from'),
+        ('synthesize', ['--k', '0'], 'got 0'),
+        ('synthesize', ['--k', '2000'], 'k=2000 for 1797 nodes'),
+        ('evaluate', ['--models', 'GCN,Nope'], 'Nope'),
+        ('evaluate', ['--models', ','], 'choose from'),
+        ('evaluate', ['--seeds', '0'], "'--seeds'"),
+        ('evaluate', ['--release', 'nowhere'], 'no release'),
+    ],
+)
+def test_wrong_arguments_end_with_a_sentence(quick, tmp_path, capsys, command, arguments, message):
+    assert main([command, *quick, *arguments, '--out', str(tmp_path / 'out')]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith('cgt: error: ') and message in error and 'Traceback' not in error
+    assert not (tmp_path / 'root').exists()
+
+
+def test_an_existing_release_is_refused_before_any_work(quick, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(cli, 'SyntheticCGTDataset', lambda *_, **__: pytest.fail('built'))
+    (tmp_path / 'out').mkdir()
+    assert main(['synthesize', *quick, '--out', str(tmp_path / 'out')]) == 2
+    assert 'exists already' in capsys.readouterr().err
+
+
+def test_python_dash_m():
+    out = subprocess.run(
+        [sys.executable, '-m', 'torch_geometric_cgt', '--version'], capture_output=True, text=True
+    )
+    assert out.returncode == 0 and out.stdout.startswith('cgt ')
