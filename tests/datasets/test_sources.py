@@ -11,6 +11,7 @@ def test_digits_are_real_and_embedded():
     assert data.y.unique().tolist() == list(range(10))
     assert 0 <= data.x.min() and data.x.max() == 1
     assert is_undirected(data.edge_index) and not contains_isolated_nodes(data.edge_index)
+    assert [int(data[f'{m}_mask'].sum()) for m in ('train', 'val', 'test')] == [898, 180, 719]
     source, target = data.edge_index
     assert (data.y[source] == data.y[target]).float().mean() > 0.9
 

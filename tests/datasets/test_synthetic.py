@@ -33,6 +33,7 @@ def test_a_dataset_of_one_forest(graph, quick):
     assert dataset.privacy.k == 10 <= dataset.privacy.k_reached
     assert torch.bincount(dataset.cluster).min() == dataset.privacy.k_reached
     assert dataset.generator.num_tokens == len(dataset.codebook)
+    assert dataset.card['source']['splits'] == 'random 50/10/40'
 
 
 def test_codebook_rows_are_means_of_at_least_k_source_nodes(graph, quick):
@@ -153,7 +154,7 @@ def test_a_pyg_dataset_as_source(tmp_path):
         'num_features': 64,
         'num_classes': 10,
         'num_labelled': 1797,
-        'splits': 'random 50/10/40',
+        'splits': 'of the source',
     }
     assert repr(dataset) == 'SyntheticCGTDataset(Digits, k=30, trees=1797)'
 
