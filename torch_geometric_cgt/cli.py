@@ -70,6 +70,12 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
     add('--num-samples', type=int, help="computation graphs (default: the source's nodes)")
     add('--num-clusters', type=int, help='distinct feature vectors (default: as many as k allows)')
+    add('--l', type=int, help='minimum distinct labels per feature vector')
+    add(
+        '--task-weight',
+        type=lambda text: text if text == 'auto' else float(text),
+        help="weight of class probabilities when clusters are sought, or 'auto' (default: off)",
+    )
     add('--epochs', type=int, default=FitConfig.epochs, help='(default: %(default)s)')
     add('--seed', type=int, default=0, help='(default: %(default)s)')
     add('--device', default='auto', help='(default: %(default)s)')
@@ -142,6 +148,8 @@ def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
         num_neighbors=args.num_neighbors,
         num_samples=args.num_samples,
         num_clusters=args.num_clusters,
+        l=args.l,
+        task_weight=args.task_weight,
         root=args.root,
         seed=seed,
         device=args.device,

@@ -21,5 +21,9 @@ class NotWritableError(CGTError, OSError):
     r"""A folder that must be written to cannot be written to."""
 
 
+class NotEnoughMemoryError(CGTError, MemoryError):
+    r"""An estimate exceeds the memory that is available; nothing was allocated."""
+
+
 class UnsupportedError(CGTError):
     r"""The request is meaningful, but this version does not offer it."""

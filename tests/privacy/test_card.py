@@ -13,7 +13,14 @@ def card() -> PrivacyCard:
 
 def test_card_by_hand():
     assert card() == PrivacyCard(
-        k=3, k_reached=3, num_clusters=2, homogeneous=1, unique_share=round(2 / 6, 4)
+        k=3,
+        k_reached=3,
+        num_clusters=2,
+        homogeneous=1,
+        l_reached=1,
+        t_closeness=0.5,
+        task_weight=0.0,
+        unique_share=round(2 / 6, 4),
     )
 
 

@@ -113,5 +113,5 @@ def test_wrong_features(x, arguments, error, message):
 def test_repr_names_every_parameter():
     assert repr(Quantize(k=5, seed=2)) == (
         "Quantize(k=5, num_clusters=None, method='kmeans', epsilon=None, delta=None, "
-        'seed=2, num_components=64)'
+        'seed=2, l=None, task_weight=None, num_components=64)'
     )

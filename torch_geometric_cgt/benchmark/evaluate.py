@@ -120,7 +120,8 @@ def tree_sets(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[st
         index = tokens_of(tree, row, x.size(0))
         return TreeSet(x, index, y, split, source.num_classes, shape)
 
-    sets = {'original': encoded(source.data.x.float(), torch.arange(num_nodes))}
+    x = source.data.x if source.data.x.layout == torch.strided else source.data.x.to_dense()
+    sets = {'original': encoded(x.float(), torch.arange(num_nodes))}
     if dataset.cluster is not None:
         sets['quantized'] = encoded(dataset.codebook.float(), dataset.cluster)
     sets['generated'] = generated_set(dataset.trees, dataset.codebook)

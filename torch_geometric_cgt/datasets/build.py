@@ -27,6 +27,8 @@ class BuildConfig:
 
     k: int = 30
     num_clusters: int | None = None
+    l: int | None = None  # noqa: E741
+    task_weight: float | str | None = None
     num_neighbors: tuple[int, ...] = (5, 5)
     num_samples: int | None = None
     seed: int = 0
@@ -47,9 +49,16 @@ class BuildConfig:
     def shape(self) -> TreeShape:
         return TreeShape.of(self.num_neighbors)
 
-    def quantize(self) -> Quantize:
+    def quantize(self, device: torch.device | str = 'cpu') -> Quantize:
         r"""The quantization that was asked for."""
-        return Quantize(self.k, self.num_clusters, seed=stage_seed(self.seed, 'quantize'))
+        return Quantize(
+            self.k,
+            self.num_clusters,
+            seed=stage_seed(self.seed, 'quantize'),
+            l=self.l,
+            task_weight=self.task_weight,
+            device=device,
+        )
 
     def make_generator(self, num_tokens: int, num_classes: int) -> CGTGenerator:
         r"""The model that was asked for, with fresh weights."""
@@ -83,10 +92,16 @@ def build(source: Source, config: BuildConfig, device: torch.device, log: bool =
     """
     shape, root, y = config.shape, source.root, source.data.y[source.root]
 
-    with tqdm(total=source.data.num_nodes, desc='quantize', unit='node', disable=not log) as bar:
-        quantized = config.quantize()(source.data)
-        cluster, codebook = quantized.cluster, quantized.codebook
-        bar.update(cluster.numel())
+    with tqdm(desc='quantize', unit='step', disable=not log) as bar:
+
+        def advance(step: int, total: int) -> None:
+            bar.total = total
+            bar.update()
+
+        clustering = config.quantize(device).cluster(source.data, advance)
+        cluster, codebook = clustering.cluster, clustering.codebook
+        bar.total = bar.n  # it stops where another step would not help
+        bar.refresh()
     num_tokens = codebook.size(0)
 
     graph = InNeighbors.from_edge_index(source.data.edge_index, cluster.numel())
@@ -101,7 +116,12 @@ def build(source: Source, config: BuildConfig, device: torch.device, log: bool =
             blocks.append(draw_tokens(index, rng))
             bar.update(index.numel())
     privacy = privacy_card(
-        config.k, cluster, source.data.y, torch.cat(blocks), shape.num_neighbors[0]
+        config.k,
+        cluster,
+        source.data.y,
+        torch.cat(blocks),
+        shape.num_neighbors[0],
+        clustering.task_weight,
     )
 
     with torch.random.fork_rng(devices=[]):

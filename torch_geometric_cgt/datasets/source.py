@@ -12,6 +12,7 @@ from torch_geometric.data import Data, Dataset, HeteroData
 
 from torch_geometric_cgt.data import MASKS, random_split, split_of
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.quantizer.rows import to_csr
 from torch_geometric_cgt.transforms.duplicate_encode import check_edges
 from torch_geometric_cgt.transforms.quantize import check_features
 
@@ -37,8 +38,15 @@ class Source:
     def fingerprint(self) -> str:
         r"""A digest of everything in the graph that the result depends on."""
         digest = hashlib.sha256()
-        parts = {'x': self.data.x, 'edge_index': self.data.edge_index, 'y': self.data.y}
-        for name, value in {**parts, 'split': self.split}.items():
+        x = self.data.x
+        parts = {'edge_index': self.data.edge_index, 'y': self.data.y, 'split': self.split}
+        if x.layout == torch.strided:
+            parts['x'] = x
+        else:
+            csr = to_csr(x)
+            digest.update(f'{list(x.shape)}'.encode())
+            parts |= {'crow': csr.crow_indices(), 'col': csr.col_indices(), 'value': csr.values()}
+        for name, value in parts.items():
             if value is None:
                 digest.update(f'{name}:none'.encode())
                 continue

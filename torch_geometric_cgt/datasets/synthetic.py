@@ -77,6 +77,12 @@ class SyntheticCGTDataset(Dataset):
         num_clusters (int, optional): The number of distinct feature vectors,
             see :class:`~torch_geometric_cgt.transforms.Quantize`.
             (default: :obj:`None`)
+        l (int, optional): The minimum number of distinct labels among the
+            nodes that share a feature vector. (default: :obj:`None`)
+        task_weight (float or str, optional): How much class probabilities
+            count when clusters are sought, see
+            :class:`~torch_geometric_cgt.transforms.Quantize`.
+            (default: :obj:`None`)
         generator_args (dict, optional): Further arguments of
             :class:`~torch_geometric_cgt.nn.CGTGenerator`.
             (default: :obj:`None`)
@@ -99,6 +105,8 @@ class SyntheticCGTDataset(Dataset):
         force_reload: bool = False,
         log: bool = True,
         num_clusters: int | None = None,
+        l: int | None = None,  # noqa: E741
+        task_weight: float | str | None = None,
         generator_args: dict[str, Any] | None = None,
         fit_config: FitConfig | None = None,
     ) -> None:
@@ -110,6 +118,8 @@ class SyntheticCGTDataset(Dataset):
         config = BuildConfig(
             k=k,
             num_clusters=num_clusters,
+            l=l,
+            task_weight=task_weight,
             num_neighbors=TreeShape.of(num_neighbors).num_neighbors,
             num_samples=num_samples,
             seed=seed,

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_geometric_cgt.quantizer import label_homogeneity
+
 GUARANTEED = (
     'Every feature vector in this release is the mean of the feature vectors of at least '
     '{k} source nodes (the smallest group has {k_reached}).'
@@ -19,10 +21,20 @@ NOT_GUARANTEED = (
     'The groups protect feature vectors one by one. How tokens are combined in a computation '
     'graph is learned from the source: {unique_share:.0%} of its nodes are the only one with '
     'their label, group and groups of neighbours.',
-    'Labels are not protected by the groups: synthetic labels are drawn from the exact label '
-    'counts of the source, and {homogeneous} of {num_clusters} groups hold nodes of one label '
-    'only, so that membership in such a group gives the label away.',
+    'Labels are not protected by the size of a group: {homogeneous} of {num_clusters} groups hold '
+    'nodes of one label only, so that membership in such a group gives the label away (every '
+    'group holds at least {l_reached} distinct labels; the labels of a group are up to '
+    '{t_closeness:.2f} away from those of all nodes, on a scale from 0 to 1). Synthetic labels '
+    'are drawn from the exact label counts of the source.',
     'The sizes of the source graph and of its splits are stated as they are.',
+)
+
+
+DIVERSE = 'The members of every group have at least {l_reached} distinct labels.'
+
+TASK = (
+    'Groups were formed with a view to the labels (weight {task_weight:.2f}), out of fold: no '
+    'label decided the group of its own node, but groups are more homogeneous than without.'
 )
 
 
@@ -36,6 +48,12 @@ class PrivacyCard:
         num_clusters (int): The number of groups.
         homogeneous (int): The number of groups whose labelled members all
             have the same label.
+        l_reached (int): The smallest number of distinct labels in a group
+            (distinct l-diversity).
+        t_closeness (float): The largest total variation distance between the
+            labels of a group and those of all nodes.
+        task_weight (float): How much class probabilities counted when groups
+            were formed, 0 for not at all.
         unique_share (float): The share of source nodes that nobody shares
             (label, token, tokens of sampled neighbours) with.
         epsilon (float, optional): The differential privacy budget that was
@@ -47,6 +65,9 @@ class PrivacyCard:
     k_reached: int
     num_clusters: int
     homogeneous: int
+    l_reached: int
+    t_closeness: float
+    task_weight: float
     unique_share: float
     epsilon: float | None = None
     delta: float | None = None
@@ -59,12 +80,18 @@ class PrivacyCard:
     @property
     def guaranteed(self) -> list[str]:
         r"""What holds, in sentences."""
-        return [GUARANTEED.format(**asdict(self))]
+        sentences = [GUARANTEED.format(**asdict(self))]
+        if self.l_reached > 1:
+            sentences.append(DIVERSE.format(**asdict(self)))
+        return sentences
 
     @property
     def not_guaranteed(self) -> list[str]:
         r"""What does not hold, in sentences."""
-        return [sentence.format(**asdict(self)) for sentence in NOT_GUARANTEED]
+        sentences = [sentence.format(**asdict(self)) for sentence in NOT_GUARANTEED]
+        if self.task_weight > 0:
+            sentences.append(TASK.format(**asdict(self)))
+        return sentences
 
     def to_dict(self) -> dict[str, Any]:
         r"""All of it, for a JSON file."""
@@ -82,7 +109,9 @@ class PrivacyCard:
         return cls(**{name: content[name] for name in cls.__dataclass_fields__})
 
 
-def privacy_card(k: int, cluster: Tensor, y: Tensor, tokens: Tensor, fan_out: int) -> PrivacyCard:
+def privacy_card(
+    k: int, cluster: Tensor, y: Tensor, tokens: Tensor, fan_out: int, task_weight: float = 0.0
+) -> PrivacyCard:
     r"""Measures a clustering and the computation graphs that were learned from.
 
     Args:
@@ -93,11 +122,12 @@ def privacy_card(k: int, cluster: Tensor, y: Tensor, tokens: Tensor, fan_out: in
         tokens (torch.Tensor): The encoded computation graph of each labelled
             node, ``[n, T]``.
         fan_out (int): The number of child slots of a root.
+        task_weight (float, optional): How much class probabilities counted
+            when groups were formed. (default: :obj:`0.0`)
     """
     sizes = torch.bincount(cluster)
     labelled = y >= 0
-    pairs = torch.stack([cluster[labelled], y[labelled]], dim=1).unique(dim=0)
-    labels_per_cluster = torch.bincount(pairs[:, 0], minlength=sizes.numel())
+    labels = label_homogeneity(cluster, y.clamp(min=-1))
     children = tokens[:, 1 : 1 + fan_out].sort(dim=1).values
     view = torch.cat([y[labelled, None].to(tokens.dtype), tokens[:, :1], children], dim=1)
     count = view.unique(dim=0, return_counts=True)[1]
@@ -105,6 +135,9 @@ def privacy_card(k: int, cluster: Tensor, y: Tensor, tokens: Tensor, fan_out: in
         k=k,
         k_reached=int(sizes.min()),
         num_clusters=sizes.numel(),
-        homogeneous=int((labels_per_cluster <= 1).sum()),
+        homogeneous=labels.num_homogeneous,
+        l_reached=int(labels.distinct.min()),
+        t_closeness=round(float(labels.t_closeness.max()), 4),
+        task_weight=round(task_weight, 4),
         unique_share=round(int((count == 1).sum()) / max(1, tokens.size(0)), 4),
     )

@@ -1,6 +1,18 @@
-r"""Clustering with a minimum cluster size, scikit-learn style."""
+r"""Clustering for k-anonymity: every cluster has at least a given number of rows."""
 
+from torch_geometric_cgt.quantizer.base import Quantizer
 from torch_geometric_cgt.quantizer.constrained import ConstrainedKMeans
-from torch_geometric_cgt.quantizer.features import cluster_means, reduce_features
+from torch_geometric_cgt.quantizer.flow_kmeans import FlowKMeans
+from torch_geometric_cgt.quantizer.homogeneity import LabelHomogeneity, label_homogeneity
+from torch_geometric_cgt.quantizer.means import cluster_means
+from torch_geometric_cgt.quantizer.reduce import reduce_features
 
-__all__ = ['ConstrainedKMeans', 'cluster_means', 'reduce_features']
+__all__ = [
+    'ConstrainedKMeans',
+    'FlowKMeans',
+    'LabelHomogeneity',
+    'Quantizer',
+    'cluster_means',
+    'label_homogeneity',
+    'reduce_features',
+]

@@ -2,6 +2,10 @@ r"""Quantization: feature vectors become ids of clusters with at least k members
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -9,7 +13,27 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 from torch_geometric_cgt.errors import AnonymityError, SourceError, UnsupportedError
-from torch_geometric_cgt.quantizer import ConstrainedKMeans, cluster_means, reduce_features
+from torch_geometric_cgt.quantizer import (
+    ConstrainedKMeans,
+    FlowKMeans,
+    Quantizer,
+    cluster_means,
+    label_homogeneity,
+    reduce_features,
+)
+from torch_geometric_cgt.quantizer.memory import check_memory
+from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
+from torch_geometric_cgt.quantizer.words import is_bag_of_words, tf_idf
+from torch_geometric_cgt.transforms.calibrate import calibrate_weight
+
+
+@dataclass(frozen=True)
+class Clustering:
+    r"""What quantization found."""
+
+    cluster: Tensor  # [N] the cluster of each node
+    codebook: Tensor  # [m, F] the mean feature vector of each cluster
+    task_weight: float  # the weight that class probabilities had, 0 for none
 
 
 @functional_transform('quantize')
@@ -26,17 +50,30 @@ class Quantize(BaseTransform):
         k (int, optional): The minimum number of nodes per cluster.
             (default: :obj:`30`)
         num_clusters (int, optional): The number of clusters :math:`m`, at
-            most :math:`N / k`. By default, as many as :math:`k` allows.
-            (default: :obj:`None`)
-        method (str, optional): The clustering method: :obj:`"kmeans"`.
+            most :math:`N / k`. By default, as many as :math:`k` allows, which
+            keeps the most accuracy. (default: :obj:`None`)
+        method (str, optional): :obj:`"kmeans"` scales to millions of nodes,
+            :obj:`"exact"` solves each step over all pairs of nodes and
+            clusters, for up to about 10,000 nodes.
             (default: :obj:`"kmeans"`)
         epsilon (float, optional): The budget of a differentially private
             method. (default: :obj:`None`)
         delta (float, optional): The failure probability of a differentially
             private method. (default: :obj:`None`)
         seed (int, optional): The seed of the clustering. (default: :obj:`0`)
+        l (int, optional): The minimum number of distinct labels per cluster;
+            without it, a warning says how many clusters hold one label only.
+            There may be fewer clusters than asked for.
+            (default: :obj:`None`)
+        task_weight (float or str, optional): How much class probabilities
+            count beside features when clusters are sought; :obj:`"auto"`
+            finds the weight at which a linear probe on the quantized graph
+            scores what it scores on the original one. Clusters become more
+            homogeneous in their labels. (default: :obj:`None`)
         num_components (int, optional): Clusters are sought among this many
             principal components of the features. (default: :obj:`64`)
+        device (str or torch.device, optional): Where distances are computed.
+            (default: :obj:`"cpu"`)
     """
 
     def __init__(
@@ -47,7 +84,10 @@ class Quantize(BaseTransform):
         epsilon: float | None = None,
         delta: float | None = None,
         seed: int = 0,
+        l: int | None = None,  # noqa: E741  the name it has in the literature
+        task_weight: float | str | None = None,
         num_components: int = 64,
+        device: str | torch.device = 'cpu',
     ) -> None:
         if k < 1:
             raise ValueError(f"'k' must be at least 1 (got {k})")
@@ -55,33 +95,77 @@ class Quantize(BaseTransform):
             raise ValueError(f"'num_clusters' must be at least 1 (got {num_clusters})")
         if num_components < 1:
             raise ValueError(f"'num_components' must be at least 1 (got {num_components})")
+        if l is not None and l < 1:
+            raise ValueError(f"'l' must be at least 1 (got {l})")
+        if task_weight != 'auto' and not (task_weight is None or _is_weight(task_weight)):
+            raise ValueError(
+                f"'task_weight' must be None, 'auto' or a number >= 0 (got {task_weight!r})"
+            )
         if method == 'dp' or epsilon is not None or delta is not None:
             raise UnsupportedError(
                 'Differentially private quantization is not offered by this version; '
                 "leave 'epsilon' and 'delta' at None and use method='kmeans'"
             )
-        if method != 'kmeans':
-            raise ValueError(f"'method' must be 'kmeans' (got '{method}')")
+        if method not in ('kmeans', 'exact'):
+            raise ValueError(f"'method' must be 'kmeans' or 'exact' (got '{method}')")
         self.k = k
         self.num_clusters = num_clusters
         self.method = method
         self.epsilon = epsilon
         self.delta = delta
         self.seed = seed
+        self.l = l
+        self.task_weight = task_weight
         self.num_components = num_components
+        self.device = device
 
     def forward(self, data: Data) -> Data:
-        x = check_features(data)
-        num_clusters = self.num_clusters_for(x.size(0))
-        solver = ConstrainedKMeans(num_clusters, self.k, random_state=self.seed)
-        solver.fit(reduce_features(x, self.num_components, self.seed))
-        cluster = torch.from_numpy(solver.labels_)
-        verify_sizes(cluster, num_clusters, self.k)
-
-        data.codebook = cluster_means(x, cluster, num_clusters).to(data.x.device)
-        data.cluster = cluster.to(data.x.device)
+        out = self.cluster(data)
+        num_nodes, num_features = data.x.shape
+        check_memory(
+            num_nodes * num_features * out.codebook.element_size(),
+            f'a quantized copy of {num_nodes} x {num_features} features',
+            "use 'Quantize.cluster(data)', which gives clusters and codebook only",
+            data.x.device,
+        )
+        data.codebook = out.codebook.to(data.x.device)
+        data.cluster = out.cluster.to(data.x.device)
         data.x = data.codebook[data.cluster]
         return data
+
+    def cluster(self, data: Data, callback: Callable[[int, int], None] | None = None) -> Clustering:
+        r"""Finds clusters and codebook without a quantized copy of the features.
+
+        Args:
+            data (Data): The graph; :obj:`x` may be sparse.
+            callback (callable, optional): Called as :obj:`callback(step,
+                total)` during the last clustering. (default: :obj:`None`)
+        """
+        x = check_features(data)
+        num_clusters = self.num_clusters_for(x.size(0))
+        y = self._labels(data)
+        z = reduce_features(tf_idf(x) if is_bag_of_words(x) else x, self.num_components, self.seed)
+
+        weight, space = 0.0, z
+        if y is not None and self.task_weight not in (None, 0):
+            probabilities = out_of_fold_probabilities(z, y, seed=self.seed)
+            if self.task_weight == 'auto':
+
+                def quantized(weight: float) -> Tensor:
+                    labels = self._solver(num_clusters).fit(task_space(z, probabilities, weight), y)
+                    return torch.from_numpy(labels.labels_)
+
+                weight = calibrate_weight(x, data.edge_index, y, quantized, self.seed)
+            else:
+                weight = float(self.task_weight or 0.0)
+            space = task_space(z, probabilities, weight)
+
+        solver = self._solver(num_clusters, callback).fit(space, y)
+        cluster = torch.from_numpy(solver.labels_)
+        num_clusters = len(solver.sizes_)
+        verify_sizes(cluster, num_clusters, self.k)
+        self._check_diversity(cluster, y)
+        return Clustering(cluster, cluster_means(x, cluster, num_clusters), weight)
 
     def num_clusters_for(self, num_nodes: int) -> int:
         r"""The number of clusters for a graph of this size, or why there is none."""
@@ -98,11 +182,55 @@ class Quantize(BaseTransform):
             )
         return num_clusters
 
+    def _solver(
+        self, num_clusters: int, callback: Callable[[int, int], None] | None = None
+    ) -> Quantizer:
+        if self.method == 'exact':
+            return ConstrainedKMeans(
+                num_clusters, self.k, min_labels=self.l, random_state=self.seed
+            )
+        return FlowKMeans(
+            num_clusters,
+            self.k,
+            min_labels=self.l,
+            random_state=self.seed,
+            device=str(self.device),
+            callback=callback,
+        )
+
+    def _labels(self, data: Data) -> Tensor | None:
+        y = data.y
+        usable = y is not None and y.dim() == 1 and not y.is_floating_point()
+        if usable and bool((y >= 0).any()):
+            return y.cpu().long().clamp(min=-1)
+        for name in ('l', 'task_weight'):
+            if getattr(self, name) not in (None, 0):
+                raise SourceError(f"'{name}' needs integer labels 'y' (got none)")
+        return None
+
+    def _check_diversity(self, cluster: Tensor, y: Tensor | None) -> None:
+        if y is None:
+            return
+        found = label_homogeneity(cluster, y)
+        if self.l is not None and int(found.distinct.min()) < self.l:
+            raise AnonymityError(
+                f'{int((found.distinct < self.l).sum())} clusters have fewer than '
+                f'{self.l} distinct labels'
+            )
+        if self.l is None and found.num_homogeneous > 0:
+            warnings.warn(
+                f'{found.num_homogeneous} of {len(found.distinct)} clusters hold nodes of one '
+                f"label only: who is known to be in one of them has that label. Use 'l=2' to "
+                f'rule this out',
+                stacklevel=3,
+            )
+
     def __repr__(self) -> str:
         return (
             f'{self.__class__.__name__}(k={self.k}, num_clusters={self.num_clusters}, '
             f"method='{self.method}', epsilon={self.epsilon}, delta={self.delta}, "
-            f'seed={self.seed}, num_components={self.num_components})'
+            f'seed={self.seed}, l={self.l}, task_weight={self.task_weight!r}, '
+            f'num_components={self.num_components})'
         )
 
 
@@ -114,6 +242,12 @@ def check_features(data: Data) -> Tensor:
     if x.dim() != 2 or x.size(0) == 0 or x.size(1) == 0:
         raise SourceError(f"'x' must be a non-empty [N, F] matrix (got {list(x.shape)})")
     x = x.cpu() if x.is_floating_point() else x.cpu().float()
+    if x.layout != torch.strided:
+        if x.layout == torch.sparse_coo:
+            x = x.coalesce()
+        if not bool(torch.isfinite(x.values()).all()):
+            raise SourceError("'x' must be finite (got NaN or infinite values)")
+        return x
     bad = ~torch.isfinite(x)
     if bad.any():
         row, column = bad.nonzero()[0].tolist()
@@ -132,3 +266,7 @@ def verify_sizes(cluster: Tensor, num_clusters: int, k: int) -> None:
             f'{int((sizes < k).sum())} of {sizes.numel()} clusters have fewer than {k} '
             f'members (the smallest has {int(sizes.min())})'
         )
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e6

@@ -1,0 +1,68 @@
+r"""Walk over the rows of a dense or sparse matrix, one block at a time."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+BLOCK_ELEMENTS = 2**23  # 32 MiB of float32: large enough for fast products, small beside the data.
+
+
+def work_dtype(dtype: torch.dtype) -> torch.dtype:
+    r"""Returns the type to compute in: :obj:`float64` stays, other types become :obj:`float32`."""
+    wide = (torch.float64, torch.int32, torch.int64)
+    return torch.float64 if dtype in wide else torch.float32
+
+
+def rows_per_block(num_columns: int) -> int:
+    r"""Returns how many rows of :obj:`num_columns` values make one block."""
+    return max(1, BLOCK_ELEMENTS // max(num_columns, 1))
+
+
+def row_blocks(x: Tensor, block_rows: int) -> Iterator[tuple[int, int, Tensor]]:
+    r"""Yields :obj:`(start, stop, block)` over the rows of :obj:`x`, in its :meth:`work_dtype`.
+
+    Dense input gives dense blocks. Sparse input (COO, CSR) gives sparse COO blocks of shape
+    :obj:`[stop - start, num_features]`, so nothing is ever densified here.
+
+    Args:
+        x (torch.Tensor): The matrix, dense or :obj:`torch.sparse_coo` or :obj:`torch.sparse_csr`.
+        block_rows (int): The number of rows per block.
+    """
+    dtype = work_dtype(x.dtype)
+    if x.layout == torch.strided:
+        for start in range(0, x.size(0), block_rows):
+            stop = min(start + block_rows, x.size(0))
+            yield start, stop, x[start:stop].to(dtype)
+        return
+
+    x = to_csr(x)
+    crow, col, value = x.crow_indices(), x.col_indices(), x.values()
+    for start in range(0, x.size(0), block_rows):
+        stop = min(start + block_rows, x.size(0))
+        first, last = int(crow[start]), int(crow[stop])
+        counts = crow[start + 1 : stop + 1] - crow[start:stop]
+        row = torch.arange(stop - start, device=x.device).repeat_interleave(counts)
+        index = torch.stack([row, col[first:last].long()])
+        block = torch.sparse_coo_tensor(
+            index, value[first:last].to(dtype), (stop - start, x.size(1)), check_invariants=False
+        )
+        yield start, stop, block
+
+
+def to_csr(x: Tensor) -> Tensor:
+    r"""Returns sparse :obj:`x` in CSR layout, duplicate entries summed."""
+    if x.layout == torch.sparse_csr:
+        return x
+    if x.layout == torch.sparse_coo:
+        # Row pointers by hand: half-precision values cannot be converted or coalesced everywhere.
+        if not x.is_coalesced():
+            x = x.to(work_dtype(x.dtype)).coalesce()
+        row, col = x.indices()
+        crow = torch.zeros(x.size(0) + 1, dtype=torch.long, device=x.device)
+        crow[1:] = torch.bincount(row, minlength=x.size(0)).cumsum(0)
+        return torch.sparse_csr_tensor(crow, col, x.values(), x.shape, check_invariants=False)
+    raise ValueError(
+        f"'x' must be dense, sparse COO or sparse CSR (got layout '{x.layout}'): "
+        f"convert it with 'x.to_sparse_csr()'"
+    )

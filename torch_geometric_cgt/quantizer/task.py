@@ -1,0 +1,89 @@
+r"""Clusters that know the task: features joined with out-of-fold class probabilities."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+MAX_TRAIN_ROWS = 20_000  # enough to fit a linear model; all rows are predicted
+
+
+def out_of_fold_probabilities(
+    z: Tensor, y: Tensor, num_folds: int = 5, seed: int = 0
+) -> np.ndarray:
+    r"""Predicts the class of every row with linear models that did not see its
+    label. Rows without a label get the mean of all models.
+
+    Args:
+        z (torch.Tensor): The reduced features, ``[N, D]``.
+        y (torch.Tensor): The labels, ``[N]``, negative where there is none.
+        num_folds (int, optional): The number of models. (default: :obj:`5`)
+        seed (int, optional): The seed of the folds. (default: :obj:`0`)
+
+    Returns:
+        Probabilities, ``[N, C]``, of the labels that occur.
+    """
+    rows, labels = z.double().numpy(), y.numpy()
+    classes = np.unique(labels[labels >= 0])
+    rng = np.random.default_rng(seed)
+    fold = np.where(labels >= 0, rng.integers(num_folds, size=len(labels)), -1)
+    total = np.zeros((len(labels), len(classes)))
+    times = np.zeros((len(labels), 1))
+    for i in range(num_folds):
+        train = np.flatnonzero((fold >= 0) & (fold != i))
+        train = rng.permutation(train)[:MAX_TRAIN_ROWS]
+        predicted = np.flatnonzero((fold == i) | (fold == -1))
+        known = np.unique(labels[train])
+        if predicted.size == 0 or known.size == 0:
+            continue
+        columns = np.searchsorted(classes, known)
+        if known.size == 1:
+            total[predicted[:, None], columns] += 1.0
+        else:
+            model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=100, C=0.1))
+            with warnings.catch_warnings():
+                warnings.simplefilter('ignore', ConvergenceWarning)
+                model.fit(rows[train], labels[train])
+            total[predicted[:, None], columns] += model.predict_proba(rows[predicted])
+        times[predicted] += 1
+    return total / np.maximum(times, 1)
+
+
+def task_space(z: Tensor, probabilities: np.ndarray, weight: float) -> Tensor:
+    r"""Joins features and class probabilities in one space. Features are
+    scaled to a total variance of one first, so that the weight means the same
+    for every graph.
+
+    Args:
+        z (torch.Tensor): The reduced features, ``[N, D]``.
+        probabilities (numpy.ndarray): Class probabilities, ``[N, C]``.
+        weight (float): The weight of the probabilities; zero leaves them out.
+    """
+    if weight == 0:
+        return z
+    scale = z.var(dim=0, unbiased=False).sum().sqrt().clamp(min=1e-12)
+    extra = torch.from_numpy(probabilities).to(z.dtype)
+    return torch.cat([(z - z.mean(dim=0)) / scale, weight * extra], dim=1)
+
+
+def probe_accuracy(features: Tensor, y: Tensor, seed: int = 0) -> float:
+    r"""The out-of-fold accuracy of a linear model: how much of the task can be
+    read off these features.
+
+    Args:
+        features (torch.Tensor): The features, ``[N, D]``.
+        y (torch.Tensor): The labels, ``[N]``, negative where there is none.
+        seed (int, optional): The seed of the folds. (default: :obj:`0`)
+    """
+    probabilities = out_of_fold_probabilities(features, y, num_folds=3, seed=seed)
+    known = (y >= 0).numpy()
+    classes = np.unique(y.numpy()[known])
+    predicted = classes[probabilities.argmax(axis=1)]
+    return float((predicted == y.numpy())[known].mean())
