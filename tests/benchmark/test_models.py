@@ -105,3 +105,29 @@ def test_training_beats_guessing_and_is_reproducible(name):
 def test_unknown_model():
     with pytest.raises(ValueError, match="'MLP'; choose from"):
         make_gnn('MLP', 4, 3, SHAPE)
+
+
+@pytest.mark.parametrize('name', MODELS)
+def test_sparse_and_dense_tables_give_the_same(name):
+    from torch_geometric_cgt.benchmark.rows import SparseRows
+
+    rng = torch.Generator().manual_seed(0)
+    x = (torch.rand(30, 50, generator=rng) > 0.9).float()
+    index = torch.randint(31, (12, SHAPE.num_slots), generator=rng)
+    model = make_gnn(name, 50, 3, SHAPE, hidden_channels=8).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    sparse, gradients = SparseRows.from_matrix(x), []
+    rows = torch.tensor([4, 0, 29, 7])
+    assert torch.equal(
+        torch.stack([model.convs[0].project(sparse[rows])]),
+        torch.stack([model.convs[0].project(SparseRows.from_matrix(x[rows]))]),
+    )
+    for table in [x, sparse]:
+        out = model(table, index)
+        model.zero_grad()
+        out.sum().backward()
+        gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    assert torch.allclose(model(x, index), model(sparse, index), atol=1e-5)
+    for dense, other in zip(*gradients, strict=True):
+        assert torch.allclose(dense, other, atol=1e-4)

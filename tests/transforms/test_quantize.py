@@ -115,3 +115,91 @@ def test_repr_names_every_parameter():
         "Quantize(k=5, num_clusters=None, method='kmeans', epsilon=None, delta=None, "
         'seed=2, l=None, task_weight=None, num_components=64)'
     )
+
+
+# Beyond k: sparse features, labels in clusters, the task
+
+
+@pytest.mark.parametrize('layout', ['coo', 'csr'])
+def test_sparse_features_give_the_clusters_of_dense_ones(layout):
+    rng = torch.Generator().manual_seed(0)
+    x = (torch.rand(200, 300, generator=rng) > 0.95).float()
+    sparse = x.to_sparse() if layout == 'coo' else x.to_sparse_csr()
+    dense = Quantize(k=10)(Data(x=x))
+    out = Quantize(k=10).cluster(Data(x=sparse))
+    assert torch.equal(out.cluster, dense.cluster)
+    assert torch.allclose(out.codebook, dense.codebook)
+    assert torch.equal(Quantize(k=10)(Data(x=sparse)).x, dense.x)
+
+
+def test_sparse_features_must_be_finite():
+    x = torch.tensor([[0.0, float('nan')], [1.0, 0.0]]).to_sparse()
+    with pytest.raises(SourceError, match='finite'):
+        Quantize(k=1)(Data(x=x))
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.float32, torch.float64])
+def test_the_codebook_has_the_type_of_the_features(dtype):
+    data = Quantize(k=5)(Data(x=torch.randn(50, 3).to(dtype)))
+    assert data.codebook.dtype == data.x.dtype == dtype
+
+
+@pytest.mark.parametrize('method', ['kmeans', 'exact'])
+def test_l_guarantees_distinct_labels(graph, method):
+    out = Quantize(k=10, l=2, method=method).cluster(graph)
+    for i in range(len(out.codebook)):
+        members = out.cluster == i
+        assert int(members.sum()) >= 10
+        assert graph.y[members].unique().numel() >= 2
+        assert torch.allclose(out.codebook[i], graph.x[members].mean(dim=0), atol=1e-5)
+
+
+def test_homogeneous_clusters_are_warned_of(graph):
+    with pytest.warns(UserWarning, match=r'\d+ of 12 clusters hold nodes of one label only'):
+        Quantize(k=10)(graph)
+
+
+def test_task_weight_makes_clusters_follow_the_labels():
+    """Features say little of the label here: only the weight can bring it in."""
+    rng = torch.Generator().manual_seed(0)
+    y = torch.randint(2, (400,), generator=rng)
+    x = 3 * torch.randn(400, 20, generator=rng)
+    x[:, 0] = x[:, 0] / 3 + 1.5 * y
+
+    def purity(weight):
+        out = Quantize(k=20, task_weight=weight).cluster(Data(x=x, y=y))
+        assert torch.bincount(out.cluster).min() >= 20
+        share = [y[out.cluster == i].float().mean() for i in range(len(out.codebook))]
+        return float(torch.stack([torch.maximum(s, 1 - s) for s in share]).mean())
+
+    assert purity(2.0) > purity(None) + 0.05
+
+
+def test_task_weight_finds_itself(graph):
+    out = Quantize(k=20, task_weight='auto').cluster(graph)
+    assert 0 <= out.task_weight <= 1.6
+    again = Quantize(k=20, task_weight='auto').cluster(graph)
+    assert torch.equal(out.cluster, again.cluster)
+
+
+@pytest.mark.parametrize('argument', [{'l': 2}, {'task_weight': 'auto'}])
+def test_labels_are_needed_for_what_needs_them(argument):
+    with pytest.raises(SourceError, match='needs integer labels'):
+        Quantize(k=2, **argument)(Data(x=torch.zeros(10, 2)))
+
+
+@pytest.mark.parametrize('wrong', [-1, 'much', float('nan'), True])
+def test_wrong_task_weight(wrong):
+    with pytest.raises(ValueError, match='task_weight'):
+        Quantize(task_weight=wrong)
+    with pytest.raises(ValueError, match="'l' must be"):
+        Quantize(l=0)
+
+
+def test_more_memory_than_there_is_is_refused_before_it_is_taken(monkeypatch):
+    from torch_geometric_cgt.errors import NotEnoughMemoryError
+    from torch_geometric_cgt.quantizer import memory
+
+    monkeypatch.setattr(memory, 'available_memory', lambda device='cpu': 1000)
+    with pytest.raises(NotEnoughMemoryError, match=r'GiB are available: .*'):
+        Quantize(k=5)(Data(x=torch.randn(500, 80)))

@@ -11,6 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from torch_geometric_cgt.benchmark.models import MODELS
+from torch_geometric_cgt.benchmark.rows import as_rows
 from torch_geometric_cgt.benchmark.statistics import (
     agreement,
     duplicates,
@@ -83,11 +84,11 @@ def evaluate_dataset(
         config (GNNConfig, optional): How to train. (default: :obj:`None`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
     """
-    config = config or GNNConfig()
     unknown = [name for name in models if name not in MODELS]
     if unknown:
         raise ValueError(f'Unknown models {unknown}; choose from {list(MODELS)}')
     checked = check_source(source)
+    config = config or GNNConfig.for_roots(checked.root.numel() // 2)
     out = Evaluation(list(models))
     with tqdm(total=len(datasets) * len(models), desc='evaluate', disable=not log) as bar:
         for run, dataset in enumerate(datasets):
@@ -118,12 +119,11 @@ def tree_sets(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[st
 
     def encoded(x: Tensor, row: Tensor) -> TreeSet:
         index = tokens_of(tree, row, x.size(0))
-        return TreeSet(x, index, y, split, source.num_classes, shape)
+        return TreeSet(as_rows(x), index, y, split, source.num_classes, shape)
 
-    x = source.data.x if source.data.x.layout == torch.strided else source.data.x.to_dense()
-    sets = {'original': encoded(x.float(), torch.arange(num_nodes))}
+    sets = {'original': encoded(source.data.x, torch.arange(num_nodes))}
     if dataset.cluster is not None:
-        sets['quantized'] = encoded(dataset.codebook.float(), dataset.cluster)
+        sets['quantized'] = encoded(dataset.codebook, dataset.cluster)
     sets['generated'] = generated_set(dataset.trees, dataset.codebook)
     return sets
 
@@ -131,7 +131,7 @@ def tree_sets(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[st
 def generated_set(trees: TokenTrees, codebook: Tensor) -> TreeSet:
     r"""Synthetic computation graphs as rows of indices into the codebook."""
     return TreeSet(
-        codebook.float(),
+        as_rows(codebook),
         trees.tokens.long(),
         trees.y.long(),
         trees.split,

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torch_geometric_cgt.benchmark.rows import Rows, dropout, linear
 from torch_geometric_cgt.data import TreeShape
 
 
@@ -19,7 +20,7 @@ class TreeConv(nn.Module):
     the distinct rows of a batch and not on every slot.
     """
 
-    def project(self, x: Tensor) -> Tensor:
+    def project(self, x: Rows) -> Tensor:
         r"""Maps features ``[..., F]`` to channels ``[..., H]``."""
         raise TypeError(f'{type(self).__name__} must define project()')
 
@@ -51,8 +52,8 @@ class MeanConv(TreeConv):
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
-    def project(self, x: Tensor) -> Tensor:
-        return self.lin(x)
+    def project(self, x: Rows) -> Tensor:
+        return linear(x, self.lin)
 
     def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
         return mean_of(h, children, real) + self.bias
@@ -61,8 +62,8 @@ class MeanConv(TreeConv):
 class PlainMeanConv(TreeConv):
     r"""The mean of a node and its neighbours, with nothing to learn (SGC)."""
 
-    def project(self, x: Tensor) -> Tensor:
-        return x
+    def project(self, x: Rows) -> Tensor:
+        return torch.as_tensor(x)  # it never comes first: always channels
 
     def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
         return mean_of(h, children, real)
@@ -79,8 +80,8 @@ class SumConv(TreeConv):
         self.norm = nn.BatchNorm1d(out_channels)
         self.out = nn.Linear(out_channels, out_channels)
 
-    def project(self, x: Tensor) -> Tensor:
-        return self.lin(x)
+    def project(self, x: Rows) -> Tensor:
+        return linear(x, self.lin)
 
     def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
         return h + (children * real).sum(dim=2)
@@ -104,8 +105,8 @@ class AttentionConv(TreeConv):
         nn.init.xavier_uniform_(self.att_source)
         nn.init.xavier_uniform_(self.att_target)
 
-    def project(self, x: Tensor) -> Tensor:
-        return self.lin(x)
+    def project(self, x: Rows) -> Tensor:
+        return linear(x, self.lin)
 
     def aggregate(self, h: Tensor, children: Tensor, real: Tensor) -> Tensor:
         members = torch.cat([h[:, :, None], children], dim=2)
@@ -148,16 +149,17 @@ class TreeGNN(nn.Module):
         r"""The convolutions, the one that runs first in front."""
         return [conv for conv in self.layers if isinstance(conv, TreeConv)]
 
-    def forward(self, x: Tensor, index: Tensor) -> Tensor:
+    def forward(self, x: Rows, index: Tensor) -> Tensor:
         r"""The logits of each root, ``[B, num_classes]``.
 
         Args:
-            x (torch.Tensor): The distinct feature vectors, ``[R, F]``.
+            x (torch.Tensor or SparseRows): The distinct feature vectors,
+                ``[R, F]``.
             index (torch.Tensor): The row of each slot, ``[B, T]``; :math:`R`
                 where null.
         """
         real = index < x.size(0)
-        table = self.convs[0].project(F.dropout(x, self.dropout, self.training))
+        table = self.convs[0].project(dropout(x, self.dropout, self.training))
         h = F.pad(table, (0, 0, 0, 1))[index]  # [B, T, H], null slots are zero
         for depth, conv in zip(range(self.shape.depth, 0, -1), self.convs, strict=True):
             if depth < self.shape.depth:

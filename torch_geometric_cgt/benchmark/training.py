@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_geometric_cgt.benchmark.models import TreeGNN, make_gnn
+from torch_geometric_cgt.benchmark.rows import Rows
 from torch_geometric_cgt.data import TreeShape, masks_of
 
 
@@ -21,7 +22,7 @@ class TreeSet:
     the generated one the codebook: the same code trains on all three.
     """
 
-    x: Tensor  # [R, F]
+    x: Rows  # [R, F]
     index: Tensor  # [n, T] row of each slot, R where null
     y: Tensor  # [n]
     split: Tensor  # [n] split codes
@@ -49,6 +50,16 @@ class GNNConfig:
     batch_size: int = 512
     epochs: int = 200
     patience: int = 30
+
+    @classmethod
+    def for_roots(cls, num_roots: int) -> GNNConfig:
+        r"""Fewer epochs where an epoch has more steps.
+
+        Args:
+            num_roots (int): The number of training roots.
+        """
+        epochs = min(200, max(30, 250_000 // max(1, num_roots)))
+        return cls(epochs=epochs, patience=max(8, round(0.15 * epochs)))
 
 
 def train_gnn(name: str, trees: TreeSet, config: GNNConfig, seed: int) -> TreeGNN:
