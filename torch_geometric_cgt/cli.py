@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     r"""Runs one command and returns its exit code."""
     args = make_parser().parse_args(argv)
     try:
-        args.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            args.run(args)
     except (CGTError, ValueError, OSError) as error:
         print(f'cgt: error: {error}', file=sys.stderr)
         return 2
@@ -30,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print('cgt: interrupted; nothing half-written was left behind', file=sys.stderr)
         return 130
     return 0
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f'cgt: warning: {message}', file=sys.stderr)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torch_geometric_cgt.quantizer.rows import to_csr
 from torch_geometric_cgt.quantizer.words import is_bag_of_words
 
 
@@ -23,7 +24,7 @@ class SparseRows:
     @classmethod
     def from_matrix(cls, x: Tensor) -> SparseRows:
         r"""Takes a matrix, dense or sparse."""
-        csr = x if x.layout == torch.sparse_csr else x.to_sparse_csr()
+        csr = to_csr(x)
         return cls(csr.col_indices(), csr.values(), csr.crow_indices(), x.size(1))
 
     def size(self, dim: int) -> int:

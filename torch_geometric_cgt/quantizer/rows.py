@@ -1,5 +1,6 @@
 r"""Walk over the rows of a dense or sparse matrix, one block at a time."""
 
+import warnings
 from collections.abc import Iterator
 
 import torch
@@ -51,18 +52,29 @@ def row_blocks(x: Tensor, block_rows: int) -> Iterator[tuple[int, int, Tensor]]:
 
 
 def to_csr(x: Tensor) -> Tensor:
-    r"""Returns sparse :obj:`x` in CSR layout, duplicate entries summed."""
+    r"""Returns :obj:`x` in CSR layout, duplicate entries summed."""
     if x.layout == torch.sparse_csr:
         return x
-    if x.layout == torch.sparse_coo:
-        # Row pointers by hand: half-precision values cannot be converted or coalesced everywhere.
+    if x.layout == torch.strided:
+        row, col = x.nonzero(as_tuple=True)
+        value = x[row, col]
+    elif x.layout == torch.sparse_coo:
+        # Half-precision values cannot be coalesced everywhere.
         if not x.is_coalesced():
             x = x.to(work_dtype(x.dtype)).coalesce()
-        row, col = x.indices()
-        crow = torch.zeros(x.size(0) + 1, dtype=torch.long, device=x.device)
-        crow[1:] = torch.bincount(row, minlength=x.size(0)).cumsum(0)
-        return torch.sparse_csr_tensor(crow, col, x.values(), x.shape, check_invariants=False)
-    raise ValueError(
-        f"'x' must be dense, sparse COO or sparse CSR (got layout '{x.layout}'): "
-        f"convert it with 'x.to_sparse_csr()'"
-    )
+        (row, col), value = x.indices(), x.values()
+    else:
+        raise ValueError(
+            f"'x' must be dense, sparse COO or sparse CSR (got layout '{x.layout}'): "
+            f"convert it with 'x.to_sparse_csr()'"
+        )
+    crow = torch.zeros(x.size(0) + 1, dtype=torch.long, device=x.device)
+    crow[1:] = torch.bincount(row, minlength=x.size(0)).cumsum(0)
+    return csr_matrix(crow, col, value, x.shape)
+
+
+def csr_matrix(crow: Tensor, col: Tensor, value: Tensor, shape: torch.Size) -> Tensor:
+    r"""Makes a CSR matrix of its parts, without torch's remark that these are new."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings('ignore', message='Sparse CSR tensor support is in beta')
+        return torch.sparse_csr_tensor(crow, col, value, shape, check_invariants=False)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.rows import row_blocks, rows_per_block, to_csr, work_dtype
+from torch_geometric_cgt.quantizer.rows import (
+    csr_matrix,
+    row_blocks,
+    rows_per_block,
+    to_csr,
+    work_dtype,
+)
 
 MIN_ZEROS = 0.9
 
@@ -36,7 +42,7 @@ def tf_idf(x: Tensor) -> Tensor:
     Returns:
         A sparse matrix in CSR layout.
     """
-    x = to_csr(x) if x.layout != torch.strided else x.to_sparse_csr()
+    x = to_csr(x)
     crow, col = x.crow_indices(), x.col_indices()
     value = x.values().to(work_dtype(x.dtype))
     num_rows, num_columns = x.shape
@@ -46,4 +52,4 @@ def tf_idf(x: Tensor) -> Tensor:
     square = torch.zeros(num_rows, dtype=value.dtype, device=x.device)
     square.index_add_(0, row, weighted.square())
     weighted = weighted / square.sqrt().clamp(min=1e-12)[row]
-    return torch.sparse_csr_tensor(crow, col, weighted, x.shape, check_invariants=False)
+    return csr_matrix(crow, col, weighted, x.shape)
