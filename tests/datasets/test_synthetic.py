@@ -82,6 +82,8 @@ def test_force_reload_trains_again(graph, quick, monkeypatch):
         {'num_samples': 7},
         {'seed': 1},
         {'num_clusters': 3},
+        {'l': 2},
+        {'task_weight': 0.5},
         {'fit_config': FitConfig(epochs=1, batch_size=32)},
         {'generator_args': {'hidden_channels': 16, 'num_layers': 1, 'num_heads': 1}},
     ],
@@ -157,6 +159,26 @@ def test_a_pyg_dataset_as_source(tmp_path):
         'splits': 'of the source',
     }
     assert repr(dataset) == 'SyntheticCGTDataset(Digits, k=30, trees=1797)'
+
+
+def test_sparse_features(quick):
+    graph = random_graph(num_features=40)
+    graph.x = (graph.x > 3).float()
+    dense = SyntheticCGTDataset(graph, **quick)
+    graph.x = graph.x.to_sparse()
+    sparse = SyntheticCGTDataset(graph, **quick)
+    assert len(list(quick['root'].iterdir())) == 2
+    assert torch.equal(dense.tokens, sparse.tokens)
+    assert torch.allclose(dense.codebook, sparse.codebook)
+
+
+def test_l_and_task_weight_are_stated_in_the_card(graph, quick):
+    dataset = SyntheticCGTDataset(graph, **quick, l=2, task_weight=0.5)
+    assert dataset.privacy.l_reached >= 2 and dataset.privacy.homogeneous == 0
+    assert dataset.privacy.task_weight == 0.5
+    assert 'at least 2 distinct labels' in ' '.join(dataset.privacy.guaranteed)
+    assert 'weight 0.50' in ' '.join(dataset.privacy.not_guaranteed)
+    assert dataset.card['parameters']['l'] == 2
 
 
 def test_transform_is_applied_on_access(graph, quick):

@@ -2,6 +2,7 @@ r"""The synthetic substitute of a graph, as a PyG dataset."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -197,7 +198,7 @@ class SyntheticCGTDataset(Dataset):
         return 1
 
     def get(self, idx: int) -> Data:
-        return self._data.clone()
+        return copy.copy(self._data)  # as in-memory datasets of PyG: new object, same tensors
 
     @cached_property
     def _data(self) -> Data:
