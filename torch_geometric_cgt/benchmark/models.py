@@ -74,11 +74,11 @@ class SumConv(TreeConv):
     neighbours (GIN).
     """
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lin = nn.Linear(in_channels, out_channels, bias=False)
-        self.norm = nn.BatchNorm1d(out_channels)
-        self.out = nn.Linear(out_channels, out_channels)
+        self.lin = nn.Linear(in_channels, hidden_channels, bias=False)
+        self.norm = nn.BatchNorm1d(hidden_channels)
+        self.out = nn.Linear(hidden_channels, out_channels)
 
     def project(self, x: Rows) -> Tensor:
         return linear(x, self.lin)
@@ -208,7 +208,7 @@ def make_gnn(
         plain = [PlainMeanConv() for _ in pairs[1:]]
         return TreeGNN([MeanConv(in_channels, num_classes), *plain], shape, 0.0, act=False)
     if name == 'GIN':
-        return TreeGNN([SumConv(i, o) for i, o in pairs], shape, dropout)
+        return TreeGNN([SumConv(i, hidden_channels, o) for i, o in pairs], shape, dropout)
     if name == 'GAT':
         heads = [4] * (shape.depth - 1) + [1]
         return TreeGNN(
