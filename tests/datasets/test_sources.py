@@ -3,6 +3,7 @@ import torch
 from torch_geometric.utils import contains_isolated_nodes, is_undirected
 
 from torch_geometric_cgt.datasets import SOURCES, Cora, Digits, load_source
+from torch_geometric_cgt.errors import SourceError
 
 
 def test_digits_are_real_and_embedded():
@@ -29,7 +30,26 @@ def test_cora_from_a_folder_that_must_not_be_written_to(data_root, monkeypatch, 
     data = Cora()[0]
     assert (data.num_nodes, data.num_features) == (2708, 1433)
     assert [path.name for path in folder.iterdir()] == ['raw']
-    assert (tmp_path / 'cache' / 'torch_geometric_cgt' / 'Cora' / 'processed').is_dir()
+    assert (tmp_path / 'cache' / 'torch_geometric_cgt' / 'linked' / 'Cora' / 'processed').is_dir()
+
+
+def test_links_follow_the_folder_they_were_made_for(data_root, monkeypatch, tmp_path):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    (tmp_path / 'data' / 'Cora').chmod(0o555)
+    stale = tmp_path / 'cache' / 'torch_geometric_cgt' / 'linked' / 'Cora' / 'raw'
+    stale.mkdir(parents=True)  # left behind by a download that failed
+    assert Cora(data_root)[0].num_nodes == 2708
+    assert stale.is_symlink()
+
+
+def test_missing_files_are_named(monkeypatch, tmp_path):
+    def offline(*_, **__):
+        raise OSError('no network')
+
+    monkeypatch.setenv('CGT_DATA_ROOT', str(tmp_path / 'nowhere'))
+    monkeypatch.setattr('torch_geometric.datasets.planetoid.Planetoid.download', offline)
+    with pytest.raises(SourceError, match=r'nowhere.*no network.*CGT_DATA_ROOT'):
+        load_source('Cora')
 
 
 def test_largest_component_and_random_split(data_root, monkeypatch):

@@ -3,6 +3,7 @@ r"""The paper's graphs by name: thin functions that return PyG datasets."""
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from torch_geometric.transforms import Compose, LargestConnectedComponents
 
 from torch_geometric_cgt.data import MASKS
 from torch_geometric_cgt.datasets.digits import Digits
+from torch_geometric_cgt.errors import SourceError
 
 
 def cache_folder() -> Path:
@@ -75,7 +77,13 @@ def load_source(name: str, largest_component: bool = False, random_split: bool =
     """
     if name not in SOURCES:
         raise ValueError(f"Unknown source '{name}'; choose from {list(SOURCES)}")
-    dataset = SOURCES[name]()
+    try:
+        dataset = SOURCES[name]()
+    except OSError as error:
+        raise SourceError(
+            f"'{name}' could not be loaded: its raw files are not in '{_folder(None) / name}' and "
+            f'downloading them failed ({error}). Set $CGT_DATA_ROOT to a folder that has them'
+        ) from error
     steps: list[Callable[[Data], Data]] = []
     if largest_component:
         steps.append(LargestConnectedComponents())
@@ -92,19 +100,24 @@ def _drop_masks(data: Data) -> Data:
     return data
 
 
+def _folder(root: str | None) -> Path:
+    return Path(root or os.environ.get('CGT_DATA_ROOT') or cache_folder()).expanduser()
+
+
 def _root(root: str | None, name: str) -> str:
     r"""The folder PyG works in. Raw files in a folder that must not be
     written to are used through a link in the user's cache folder.
     """
-    base = Path(root or os.environ.get('CGT_DATA_ROOT') or cache_folder()).expanduser()
-    raw = base / name / 'raw'
-    if raw.is_dir() and not _may_write(raw.parent):
-        base = cache_folder()
-        link = base / name / 'raw'
-        if not link.exists():
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.unlink(missing_ok=True)  # a link whose target is gone
-            link.symlink_to(raw.resolve(), target_is_directory=True)
+    raw = _folder(root) / name / 'raw'
+    if not raw.is_dir() or _may_write(raw.parent):
+        return str(_folder(root))
+    base = cache_folder() / 'linked'
+    link = base / name / 'raw'
+    if not link.is_symlink() or link.resolve() != raw.resolve():
+        # A link to other files, and what was made of them, is of no use.
+        shutil.rmtree(link.parent, ignore_errors=True)
+        link.parent.mkdir(parents=True)
+        link.symlink_to(raw.resolve(), target_is_directory=True)
     return str(base)
 
 
