@@ -29,12 +29,12 @@ NOT_GUARANTEED = (
     'The sizes of the source graph and of its splits are stated as they are.',
 )
 
-
 DIVERSE = 'The members of every group have at least {l_reached} distinct labels.'
 
 TASK = (
-    'Groups were formed with a view to the labels (weight {task_weight:.2f}), out of fold: no '
-    'label decided the group of its own node, but groups are more homogeneous than without.'
+    'Groups were formed with a view to the labels (weight {task_weight:.2f}). The class '
+    'probabilities of a node come from models that did not see its own label, but groups are more '
+    'homogeneous than without them.'
 )
 
 
