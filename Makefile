@@ -34,7 +34,7 @@ test-slow: $(VENV)/.installed
 # torch-scatter and torch-sparse are compiled here, which takes about half an hour.
 test-native: $(VENV)/.installed
 	$(BIN)/pip install --quiet setuptools wheel ninja
-	$(BIN)/pip install --no-build-isolation --constraint constraints.txt '.[sparse]'
+	$(BIN)/pip install --no-build-isolation --constraint constraints.txt --editable '.[sparse]'
 	$(BIN)/python -m pytest -m native
 
 lint: $(VENV)/.installed
