@@ -15,8 +15,10 @@ NULL = -1
 
 
 def figure_1() -> Data:
-    """What the paper says of its Figure 1, s = 2 and L = 2, on a graph of our own: A's neighbours B and C share the
-    neighbour D, which is copied; B and D have fewer neighbours than s, so they get null nodes.
+    """What the paper says of its Figure 1 (s = 2, L = 2), on a graph of our own.
+
+    A's neighbours B and C share the neighbour D, which is copied; B and D have fewer neighbours
+    than s, so they get null nodes.
     """
     neighbours = {A: [B, C], B: [D], C: [D, E], D: [E], E: []}
     pairs = [(child, parent) for parent, children in neighbours.items() for child in children]
