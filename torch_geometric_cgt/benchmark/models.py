@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torch_geometric_cgt.benchmark.rows import Rows, dropout, linear
+from torch_geometric_cgt.benchmark.rows import Rows, drop, linear
 from torch_geometric_cgt.data import TreeShape
 
 
@@ -159,12 +159,12 @@ class TreeGNN(nn.Module):
                 where null.
         """
         real = index < x.size(0)
-        table = self.convs[0].project(dropout(x, self.dropout, self.training))
-        h = F.pad(table, (0, 0, 0, 1))[index]  # [B, T, H], null slots are zero
+        table = self.convs[0].project(drop(x, self.dropout, self.training))
+        h = F.embedding(index, F.pad(table, (0, 0, 0, 1)))  # [B, T, H], null slots are zero
         for depth, conv in zip(range(self.shape.depth, 0, -1), self.convs, strict=True):
             if depth < self.shape.depth:
                 h = h.relu() if self.act else h
-                h = conv.project(F.dropout(h, self.dropout, self.training))
+                h = conv.project(drop(h, self.dropout, self.training))
             out = []
             for layer in range(depth):
                 parents, below = self.shape.layer_slice(layer), self.shape.layer_slice(layer + 1)

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torch_geometric_cgt.nn.dropout import dropout
 from torch_geometric_cgt.quantizer.rows import to_csr
 from torch_geometric_cgt.quantizer.words import is_bag_of_words
 
@@ -48,11 +49,11 @@ def as_rows(x: Tensor) -> Rows:
     return x.float()
 
 
-def dropout(x: Rows, p: float, training: bool) -> Rows:
+def drop(x: Rows, p: float, training: bool) -> Rows:
     r"""Dropout of entries; those that are zero stay so in either form."""
     if isinstance(x, Tensor):
-        return F.dropout(x, p, training)
-    return SparseRows(x.column, F.dropout(x.value, p, training), x.ptr, x.num_columns)
+        return dropout(x, p, training)
+    return SparseRows(x.column, dropout(x.value, p, training), x.ptr, x.num_columns)
 
 
 def linear(x: Rows, lin: nn.Linear) -> Tensor:

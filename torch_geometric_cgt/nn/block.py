@@ -2,9 +2,10 @@ r"""One layer of the two-stream Transformer."""
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from torch_geometric_cgt.nn.dropout import dropout
 
 
 class TwoStreamBlock(nn.Module):
@@ -54,4 +55,4 @@ class TwoStreamBlock(nn.Module):
         return h.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, H, P, D / H]
 
     def _drop(self, h: Tensor) -> Tensor:
-        return torch.dropout(h, self.dropout, self.training)
+        return dropout(h, self.dropout, self.training)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.nn.block import TwoStreamBlock
+from torch_geometric_cgt.nn.dropout import dropout
 from torch_geometric_cgt.nn.layout import (
     Layout,
     factorised_layout,
@@ -242,7 +243,7 @@ class CGTGenerator(nn.Module):
             query = query + self.label(y.long())
         query = query[:, None].expand(-1, layout.query_position.numel(), -1)
         h = torch.cat([start, context, query], dim=1) + where
-        return torch.dropout(h, self.dropout, self.training)
+        return dropout(h, self.dropout, self.training)
 
     def _log_softmax(self, query: Tensor, which: Tensor | None = None) -> Tensor:
         r"""The distribution of each query; the root's has no null."""
