@@ -62,7 +62,10 @@ def test_second_construction_loads_without_training(graph, quick, monkeypatch):
     assert time.monotonic() - started < 2
     assert torch.equal(first[0].x, second[0].x)
     y = torch.tensor([0, 1, 2])
-    samples = [d.generator.sample(y, torch.Generator().manual_seed(0)) for d in (first, second)]
+    samples = [
+        d.generator.sample(y, torch.Generator().manual_seed(0), split=torch.ones_like(y))
+        for d in (first, second)
+    ]
     assert torch.equal(*samples)
 
 

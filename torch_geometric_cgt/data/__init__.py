@@ -1,13 +1,14 @@
 r"""Token trees, their geometry, and the forest and store views of them."""
 
 from torch_geometric_cgt.data.forest import Forest, build_forest
-from torch_geometric_cgt.data.split import MASKS, masks_of, random_split, split_of
+from torch_geometric_cgt.data.split import MASKS, NUM_SPLITS, masks_of, random_split, split_of
 from torch_geometric_cgt.data.stores import CodebookFeatureStore, ForestGraphStore, root_nodes
 from torch_geometric_cgt.data.token_trees import TokenTrees, tokens_of
 from torch_geometric_cgt.data.tree import TreeShape
 
 __all__ = [
     'MASKS',
+    'NUM_SPLITS',
     'CodebookFeatureStore',
     'Forest',
     'ForestGraphStore',

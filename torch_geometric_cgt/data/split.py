@@ -7,6 +7,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 MASKS = ('train_mask', 'val_mask', 'test_mask')
+NUM_SPLITS = 1 << len(MASKS)  # every combination of masks is a code
 
 
 def split_of(data: Data) -> Tensor | None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
+from torch_geometric_cgt.data import NUM_SPLITS, TokenTrees, TreeShape, tokens_of
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
@@ -62,7 +62,8 @@ class BuildConfig:
 
     def make_generator(self, num_tokens: int, num_classes: int) -> CGTGenerator:
         r"""The model that was asked for, with fresh weights."""
-        return CGTGenerator(num_tokens, num_classes, self.num_neighbors, **self.generator)
+        args = {'num_splits': NUM_SPLITS, **self.generator}
+        return CGTGenerator(num_tokens, num_classes, self.num_neighbors, **args)
 
     def to_dict(self) -> dict[str, Any]:
         r"""All parameters, for a JSON file."""
@@ -127,17 +128,18 @@ def build(source: Source, config: BuildConfig, device: torch.device, log: bool =
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stage_seed(config.seed, 'weights'))
         generator = config.make_generator(num_tokens, source.num_classes)
-    fit_seed = stage_seed(config.seed, 'fit')
-    result = fit(generator, draw_tokens, y, config.fit, fit_seed, device, log)
-
     split = source.split_codes(stage_seed(config.seed, 'split'))[root]
+    fit_seed = stage_seed(config.seed, 'fit')
+    result = fit(generator, draw_tokens, y, config.fit, fit_seed, device, log, split)
+
     new_y, new_split = draw_roots(
         y,
         split,
         config.num_samples or root.numel(),
         torch.Generator().manual_seed(stage_seed(config.seed, 'labels')),
     )
-    tokens = sample(generator, new_y, stage_seed(config.seed, 'sample'), device=device, log=log)
+    sample_seed = stage_seed(config.seed, 'sample')
+    tokens = sample(generator, new_y, sample_seed, device=device, log=log, split=new_split)
     trees = TokenTrees(tokens, new_y, new_split, num_tokens, source.num_classes, shape)
     trees.validate()
     return Build(trees, codebook, privacy, cluster, generator.cpu(), result)

@@ -41,6 +41,10 @@ class CGTGenerator(nn.Module):
             (default: :obj:`4`)
         dropout (float, optional): The dropout probability.
             (default: :obj:`0.1`)
+        num_splits (int, optional): The number of split codes. If positive,
+            the model is also conditioned on the split of the root, so that a
+            shift between training and test roots survives.
+            (default: :obj:`0`)
         label_conditioning (bool, optional): If set to :obj:`False`, the model
             does not see the label. (default: :obj:`True`)
         position (str, optional): One position embedding per :obj:`"layer"`
@@ -58,6 +62,7 @@ class CGTGenerator(nn.Module):
         num_layers: int = 3,
         num_heads: int = 4,
         dropout: float = 0.1,
+        num_splits: int = 0,
         label_conditioning: bool = True,
         position: str = 'layer',
         attention: str = 'ancestors',
@@ -72,6 +77,8 @@ class CGTGenerator(nn.Module):
         ]:
             if size < 1:
                 raise ValueError(f"'{name}' must be at least 1 (got {size})")
+        if num_splits < 0:
+            raise ValueError(f"'num_splits' must not be negative (got {num_splits})")
         if hidden_channels % num_heads != 0:
             raise ValueError(
                 f"'hidden_channels' must be divisible by 'num_heads' "
@@ -90,6 +97,7 @@ class CGTGenerator(nn.Module):
         self.num_layers = num_layers
         self.num_heads = num_heads
         self.dropout = dropout
+        self.num_splits = num_splits
         self.label_conditioning = label_conditioning
         self.position = position
         self.attention = attention
@@ -98,6 +106,7 @@ class CGTGenerator(nn.Module):
         self.where = nn.Embedding(num_positions(self.shape, position), hidden_channels)
         self.start_query = nn.Embedding(1, hidden_channels)
         self.label = nn.Embedding(num_classes, hidden_channels) if label_conditioning else None
+        self.split = nn.Embedding(num_splits, hidden_channels) if num_splits else None
         self.blocks = nn.ModuleList(
             TwoStreamBlock(hidden_channels, num_heads, dropout) for _ in range(num_layers)
         )
@@ -128,7 +137,7 @@ class CGTGenerator(nn.Module):
             elif isinstance(module, nn.LayerNorm):
                 module.reset_parameters()
 
-    def forward(self, tokens: Tensor, y: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Tensor:
         r"""The mean negative log-likelihood per token.
 
         Tokens below a null token are determined and do not count.
@@ -136,26 +145,32 @@ class CGTGenerator(nn.Module):
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The label of each root, ``[B]``.
+            split (torch.Tensor, optional): The split code of each root,
+                ``[B]``; needed by models with :obj:`num_splits`.
+                (default: :obj:`None`)
         """
         counted = self.counted_slots(tokens)
-        return -self.slot_log_prob(tokens, y).sum() / counted.sum()
+        return -self.slot_log_prob(tokens, y, split).sum() / counted.sum()
 
-    def log_prob(self, tokens: Tensor, y: Tensor) -> Tensor:
+    def log_prob(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Tensor:
         r"""The log-likelihood of each token tree given its root's label, ``[B]``.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The label of each root, ``[B]``.
+            split (torch.Tensor, optional): The split code of each root,
+                ``[B]``; needed by models with :obj:`num_splits`.
+                (default: :obj:`None`)
         """
-        return self.slot_log_prob(tokens, y).sum(dim=1)
+        return self.slot_log_prob(tokens, y, split).sum(dim=1)
 
-    def slot_log_prob(self, tokens: Tensor, y: Tensor) -> Tensor:
+    def slot_log_prob(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Tensor:
         r"""The log-likelihood of each slot given what is above it, ``[B, T]``,
         zero below null slots.
         """
-        self._check(tokens, y)
+        self._check(tokens, y, split)
         layout = self._layout(self.shape.depth, tokens.device)
-        log_prob = self._log_softmax(self._queries(tokens, y, layout))  # [B, Q, V + 1]
+        log_prob = self._log_softmax(self._queries(tokens, y, split, layout))  # [B, Q, V + 1]
         # Gather from [B, Q * (V + 1)]: siblings share a query without a copy of it.
         index = layout.query_of_slot * (self.num_tokens + 1) + tokens.long()
         picked = log_prob.flatten(1).gather(1, index)
@@ -166,18 +181,23 @@ class CGTGenerator(nn.Module):
         below_real = tokens[:, self.shape.parent[1:].to(tokens.device)] != self.num_tokens
         return torch.cat([torch.ones_like(below_real[:, :1]), below_real], dim=1)
 
-    def contexts(self, tokens: Tensor, y: Tensor) -> Tensor:
+    def contexts(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Tensor:
         r"""The context embeddings after all layers but the last, which are
         what the predictions read: start first, then slots, ``[B, C, D]``.
         """
         layout = self._layout(self.shape.depth, tokens.device)
-        h = self._embed(tokens, y, layout)
+        h = self._embed(tokens, y, split, layout)
         for block in self.blocks[:-1]:
             h = block(h, layout.mask, layout.num_contexts, keep_contexts=True)
         return h[:, : layout.num_contexts]
 
     @torch.no_grad()
-    def sample(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def sample(
+        self,
+        y: Tensor,
+        generator: torch.Generator | None = None,
+        split: Tensor | None = None,
+    ) -> Tensor:
         r"""Draws one token tree per label.
 
         A root is never null, and nothing real is drawn below a null slot.
@@ -185,11 +205,15 @@ class CGTGenerator(nn.Module):
         Args:
             y (torch.Tensor): The label of each root, ``[B]``.
             generator (torch.Generator, optional): The source of randomness,
-                on the device of the model.
+                on the device of the model. (default: :obj:`None`)
+            split (torch.Tensor, optional): The split code of each root,
+                ``[B]``; needed by models with :obj:`num_splits`.
+                (default: :obj:`None`)
 
         Returns:
             Token trees, ``[B, T]``.
         """
+        self._check_split(y, split)
         was_training = self.training
         self.eval()
         shape = self.shape
@@ -201,7 +225,7 @@ class CGTGenerator(nn.Module):
             groups = [slots] if self.attention == 'ancestors' else slots.split(1)
             layout = self._layout(layer, y.device)
             for group in groups:
-                self._draw(tokens, y, group, layout, part.num_slots, generator)
+                self._draw(tokens, y, split, group, layout, part.num_slots, generator)
         self.train(was_training)
         return tokens
 
@@ -209,13 +233,14 @@ class CGTGenerator(nn.Module):
         self,
         tokens: Tensor,
         y: Tensor,
+        split: Tensor | None,
         slots: Tensor,
         layout: Layout,
         num_slots: int,
         generator: torch.Generator | None,
     ) -> None:
         r"""Fills some slots, given all slots above or before them."""
-        query = self._queries(tokens[:, :num_slots], y, layout)
+        query = self._queries(tokens[:, :num_slots], y, split, layout)
         which = layout.query_of_slot[slots].unique_consecutive()
         prob = self._log_softmax(query, which).exp().flatten(0, 1)  # [B * Q, V + 1]
         per_query = slots.numel() // which.numel()
@@ -226,14 +251,14 @@ class CGTGenerator(nn.Module):
             drawn = drawn.masked_fill(parent == self.num_tokens, self.num_tokens)
         tokens[:, slots] = drawn
 
-    def _queries(self, tokens: Tensor, y: Tensor, layout: Layout) -> Tensor:
-        h = self._embed(tokens, y, layout)
+    def _queries(self, tokens: Tensor, y: Tensor, split: Tensor | None, layout: Layout) -> Tensor:
+        h = self._embed(tokens, y, split, layout)
         for i, block in enumerate(self.blocks):
             last = i + 1 == len(self.blocks)
             h = block(h, layout.mask, layout.num_contexts, keep_contexts=not last)
         return self.norm(h)  # [B, Q, D]
 
-    def _embed(self, tokens: Tensor, y: Tensor, layout: Layout) -> Tensor:
+    def _embed(self, tokens: Tensor, y: Tensor, split: Tensor | None, layout: Layout) -> Tensor:
         r"""The initial contexts and queries, ``[B, C + Q, D]``."""
         where = self.where(torch.cat([layout.context_position, layout.query_position]))
         context = self.token(tokens[:, layout.context_slot].long())  # [B, C - 1, D]
@@ -241,6 +266,8 @@ class CGTGenerator(nn.Module):
         query = self.start_query(torch.zeros_like(y).long())
         if self.label is not None:
             query = query + self.label(y.long())
+        if self.split is not None and split is not None:
+            query = query + self.split(split.long())
         query = query[:, None].expand(-1, layout.query_position.numel(), -1)
         h = torch.cat([start, context, query], dim=1) + where
         return dropout(h, self.dropout, self.training)
@@ -267,7 +294,7 @@ class CGTGenerator(nn.Module):
             self._layouts[key] = layout.to(device)
         return self._layouts[key]
 
-    def _check(self, tokens: Tensor, y: Tensor) -> None:
+    def _check(self, tokens: Tensor, y: Tensor, split: Tensor | None) -> None:
         if tokens.dim() != 2 or tokens.size(1) != self.shape.num_slots:
             raise ValueError(
                 f"'tokens' must have the shape [B, {self.shape.num_slots}] "
@@ -277,6 +304,12 @@ class CGTGenerator(nn.Module):
             raise ValueError(
                 f"'y' must hold one label per tree (got {list(y.shape)} for {tokens.size(0)} trees)"
             )
+        self._check_split(y, split)
+
+    def _check_split(self, y: Tensor, split: Tensor | None) -> None:
+        if self.num_splits and (split is None or split.shape != y.shape):
+            got = None if split is None else list(split.shape)
+            raise ValueError(f"'split' must hold one split code per tree (got {got})")
 
     def config(self) -> dict:
         r"""The arguments that make this model again."""
@@ -288,6 +321,7 @@ class CGTGenerator(nn.Module):
             'num_layers': self.num_layers,
             'num_heads': self.num_heads,
             'dropout': self.dropout,
+            'num_splits': self.num_splits,
             'label_conditioning': self.label_conditioning,
             'position': self.position,
             'attention': self.attention,

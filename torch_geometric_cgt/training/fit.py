@@ -73,6 +73,7 @@ def fit(
     seed: int = 0,
     device: torch.device | str = 'cpu',
     log: bool = True,
+    split: Tensor | None = None,
 ) -> FitResult:
     r"""Fits a generator in place and leaves it with its best weights.
 
@@ -88,7 +89,11 @@ def fit(
             (default: :obj:`"cpu"`)
         log (bool, optional): Whether to show a progress bar.
             (default: :obj:`True`)
+        split (torch.Tensor, optional): The split code of every root; needed
+            by models that are conditioned on it. (default: :obj:`None`)
     """
+    if split is None:
+        split = torch.zeros_like(y)
     rng = torch.Generator().manual_seed(seed)
     perm = torch.randperm(y.numel(), generator=rng)
     num_holdout = int(config.holdout * y.numel())
@@ -117,7 +122,10 @@ def fit(
             tokens = draw_tokens(order, rng)
             total = torch.zeros((), device=device)
             for rows in torch.arange(order.numel()).split(config.batch_size):
-                loss = generator(tokens[rows].to(device), y[order[rows]].to(device))
+                root = order[rows]
+                loss = generator(
+                    tokens[rows].to(device), y[root].to(device), split[root].to(device)
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(generator.parameters(), config.clip)
@@ -134,7 +142,9 @@ def fit(
             if num_holdout == 0:
                 result.best_epoch = epoch
                 continue
-            nll = evaluate(generator, held_out_tokens, y[held_out], config.batch_size)
+            nll = evaluate(
+                generator, held_out_tokens, y[held_out], split[held_out], config.batch_size
+            )
             result.holdout_nll.append(nll)
             bar.set_postfix(nll=f'{result.train_nll[-1]:.3f}', holdout=f'{nll:.3f}')
             if nll < best_nll:
@@ -149,14 +159,23 @@ def fit(
 
 
 @torch.no_grad()
-def evaluate(generator: CGTGenerator, tokens: Tensor, y: Tensor, batch_size: int = 512) -> float:
+def evaluate(
+    generator: CGTGenerator,
+    tokens: Tensor,
+    y: Tensor,
+    split: Tensor | None = None,
+    batch_size: int = 512,
+) -> float:
     r"""The mean negative log-likelihood per counted token of some trees."""
     generator.eval()
     device = next(generator.parameters()).device
     total, count = 0.0, 0
+    if split is None:
+        split = torch.zeros_like(y)
     for rows in torch.arange(y.numel()).split(batch_size):
         part = tokens[rows].to(device)
-        total -= float(generator.log_prob(part, y[rows].to(device)).sum())
+        log_prob = generator.log_prob(part, y[rows].to(device), split[rows].to(device))
+        total -= float(log_prob.sum())
         count += int(generator.counted_slots(part).sum())
     return total / count
 

@@ -16,6 +16,7 @@ def sample(
     batch_size: int = 4096,
     device: torch.device | str = 'cpu',
     log: bool = True,
+    split: Tensor | None = None,
 ) -> Tensor:
     r"""Draws one token tree per label.
 
@@ -28,15 +29,21 @@ def sample(
             (default: :obj:`"cpu"`)
         log (bool, optional): Whether to show a progress bar.
             (default: :obj:`True`)
+        split (torch.Tensor, optional): The split codes of the roots, ``[n]``;
+            needed by models that are conditioned on them.
+            (default: :obj:`None`)
 
     Returns:
         Token trees ``[n, T]`` of type int32, on the CPU.
     """
+    if split is None:
+        split = torch.zeros_like(y)
     generator.to(device)
     rng = torch.Generator(device).manual_seed(seed)
     tokens = torch.empty(y.numel(), generator.shape.num_slots, dtype=torch.int32)
     with tqdm(total=y.numel(), desc='sample', unit='graph', disable=not log) as bar:
         for rows in torch.arange(y.numel()).split(batch_size):
-            tokens[rows] = generator.sample(y[rows].to(device), rng).int().cpu()
+            drawn = generator.sample(y[rows].to(device), rng, split[rows].to(device))
+            tokens[rows] = drawn.int().cpu()
             bar.update(rows.numel())
     return tokens
