@@ -8,12 +8,14 @@ from torch_geometric_cgt import CGTGenerator
 from torch_geometric_cgt.data import TreeShape
 
 TINY = {'hidden_channels': 16, 'num_layers': 2, 'num_heads': 2}
+EVALUATIONS = ['paths', 'trees', 'sequence']
 FAN_OUTS = [[4], [3, 2], [2, 3, 2], [2, 2, 1, 2]]
 
 
 def make(fan_outs, num_tokens=5, num_classes=3, seed=0, **kwargs) -> CGTGenerator:
     torch.manual_seed(seed)
-    model = CGTGenerator(num_tokens, num_classes, fan_outs, **{**TINY, **kwargs}).double().eval()
+    arguments = {'siblings': 'independent', **TINY, **kwargs}
+    model = CGTGenerator(num_tokens, num_classes, fan_outs, **arguments).double().eval()
     for parameter in model.parameters():  # far from the symmetric start
         torch.nn.init.normal_(parameter, std=0.3)
     return model
@@ -59,8 +61,8 @@ def naive_update(block, state, contexts):
     return state + block.contract(hidden)
 
 
-def naive_next_token(model, path, label):
-    """The log-probabilities of a child of the last token of a path (of the root: empty path)."""
+def naive_query(model, path, label):
+    """What the children of the last token of a path are predicted from."""
     contexts = [model.where.weight[0]]
     for layer, token in enumerate(path):
         contexts.append(model.token.weight[token] + model.where.weight[1 + layer])
@@ -71,7 +73,12 @@ def naive_next_token(model, path, label):
         new = [naive_update(block, c, contexts[: i + 1]) for i, c in enumerate(contexts)]
         query = naive_update(block, query, contexts)
         contexts = new
-    logits = model.head(model.norm(query))
+    return model.norm(query)
+
+
+def naive_next_token(model, path, label):
+    """The log-probabilities of a child of the last token of a path (of the root: empty path)."""
+    logits = model.head.vocabulary.out(naive_query(model.streams, path, label))
     if not path:
         logits = logits[: model.num_tokens]
     return torch.log_softmax(logits, dim=0)
@@ -104,24 +111,59 @@ def test_factorised_likelihood_is_the_path_by_path_one(fan_outs, label_condition
     assert torch.allclose(model.log_prob(tokens, y), expected, rtol=0, atol=1e-9)
 
 
+FORMS = [
+    {},
+    {'label_conditioning': False},
+    {'vocabulary': 'cells'},
+    {'siblings': 'typed', 'num_types': 3},
+    {'siblings': 'typed', 'num_types': 1, 'repeats': False},
+    {'siblings': 'typed', 'num_types': 3, 'vocabulary': 'cells', 'label_conditioning': False},
+]
+
+
+@pytest.mark.parametrize('form', FORMS)
 @pytest.mark.parametrize('fan_outs', FAN_OUTS)
 @torch.no_grad()
-def test_factorised_and_whole_sequence_are_the_same_number(fan_outs):
-    model = make(fan_outs)
-    tokens, y = random_tokens(model, 6, nulls=True)
-    expected = model.log_prob(tokens, y)
-    from torch_geometric_cgt.nn.layout import sequence_layout
+def test_every_evaluation_gives_the_same_numbers_and_the_same_samples(fan_outs, form):
+    models = [make(fan_outs, num_splits=3, evaluation=e, **form) for e in EVALUATIONS]
+    tokens, y = random_tokens(models[0], 40, nulls=True)
+    split = torch.arange(40) % 3
+    expected, *others = (model.log_prob(tokens, y, split) for model in models)
+    for other in others:
+        assert torch.allclose(other, expected, rtol=0, atol=1e-9)
+    samples = [m.sample(y, torch.Generator().manual_seed(0), split) for m in models]
+    assert all(torch.equal(samples[0], other) for other in samples[1:])
 
-    model._layouts = {
-        (model.shape.depth, tokens.device): sequence_layout(model.shape, 'layer', 'ancestors')
-    }
-    log_prob = model.slot_log_prob(tokens, y).sum(dim=1)
-    assert torch.allclose(log_prob, expected, rtol=0, atol=1e-9)
+
+@pytest.mark.parametrize('siblings', ['typed', 'independent'])
+def test_equal_paths_are_evaluated_once_and_null_parents_never(siblings):
+    model = make([3, 2], siblings=siblings)
+    null = model.num_tokens
+    tree = torch.tensor([[1, 2, 2, null, 3, 3, 4, null, null, null]])
+    assert model.plan(tree.repeat(50, 1), torch.zeros(50).long()).prefixes.sizes == (1, 1, 1)
+    y = torch.arange(2).repeat(25)
+    assert model.plan(tree.repeat(50, 1), y).prefixes.sizes == (2, 2, 2)
+    bare = torch.tensor([[1] + 9 * [null]])
+    assert model.plan(bare, torch.zeros(1).long()).prefixes.sizes == (1, 1, 0)
+    assert torch.isfinite(model.log_prob(bare, torch.zeros(1).long())).all()
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_evaluations_have_the_same_gradient(form):
+    gradients = []
+    for evaluation in EVALUATIONS:
+        model = make([3, 2], evaluation=evaluation, **form)
+        tokens, y = random_tokens(model, 20, nulls=True)
+        model(tokens, y).backward()
+        gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    for other in gradients[1:]:
+        assert other.keys() == gradients[0].keys()
+        assert all(torch.allclose(g, other[n], atol=1e-10) for n, g in gradients[0].items())
 
 
 def test_one_context_and_one_query_per_internal_slot():
     for fan_outs, positions in [([5, 5], 7), ([20, 20], 22), ([2, 3, 4], 1 + 1 + 2 + 6)]:
-        model = CGTGenerator(5, 2, fan_outs, **TINY)
+        model = CGTGenerator(5, 2, fan_outs, evaluation='trees', **TINY)
         layout = model._layout(len(fan_outs), torch.device('cpu'))
         assert layout.num_contexts == layout.query_position.numel() == positions
 
@@ -141,10 +183,16 @@ def test_contexts_depend_on_the_path_alone():
 
 
 def all_trees(model):
-    """Every valid token tree of a tiny model."""
-    trees = torch.tensor(list(product(range(model.num_tokens + 1), repeat=model.shape.num_slots)))
-    real = trees != model.num_tokens
-    return trees[[model.shape.check_nulls(row[None]) for row in real]]
+    """Every valid token tree of a tiny model, with null slots behind their siblings where the
+    place of a null slot among them does not count."""
+    shape, null = model.shape, model.num_tokens
+    trees = torch.tensor(list(product(range(null + 1), repeat=shape.num_slots)))
+    keep = torch.tensor([shape.check_nulls(row[None] != null) for row in trees])
+    if model.siblings == 'typed':
+        for layer, fan_out in enumerate(shape.num_neighbors):
+            is_null = (trees[:, shape.layer_slice(layer + 1)] == null).unflatten(1, (-1, fan_out))
+            keep &= ~(is_null[..., :-1] & ~is_null[..., 1:]).flatten(1).any(dim=1)
+    return trees[keep]
 
 
 SWITCHES = [
@@ -153,13 +201,18 @@ SWITCHES = [
     {'position': 'slot'},
     {'attention': 'all'},
     {'position': 'slot', 'attention': 'all', 'label_conditioning': False},
+    {'vocabulary': 'cells'},
+    {'siblings': 'typed', 'num_types': 2},
+    {'siblings': 'typed', 'num_types': 3, 'repeats': False},
+    {'siblings': 'typed', 'num_types': 2, 'vocabulary': 'cells'},
 ]
 
 
 @pytest.mark.parametrize('switches', SWITCHES)
+@pytest.mark.parametrize('fan_outs', [[3], [2, 1], [1, 2]])
 @torch.no_grad()
-def test_probabilities_of_all_trees_add_up_to_one(switches):
-    model = make([2, 1], num_tokens=2, **switches)
+def test_probabilities_of_all_trees_add_up_to_one(fan_outs, switches):
+    model = make(fan_outs, num_tokens=3, **switches)
     trees = all_trees(model)
     for label in range(model.num_classes):
         log_prob = model.log_prob(trees, torch.full((len(trees),), label))
@@ -167,9 +220,10 @@ def test_probabilities_of_all_trees_add_up_to_one(switches):
 
 
 @pytest.mark.parametrize('switches', SWITCHES)
+@pytest.mark.parametrize('fan_outs', [[3], [2, 1], [1, 2]])
 @torch.no_grad()
-def test_samples_come_from_the_model(switches):
-    model = make([2, 1], num_tokens=2, **switches)
+def test_samples_come_from_the_model(fan_outs, switches):
+    model = make(fan_outs, num_tokens=2, **switches)
     trees, draws = all_trees(model), 10_000
     y = torch.ones(draws, dtype=torch.long)
     tokens = model.sample(y, torch.Generator().manual_seed(0))
@@ -183,11 +237,89 @@ def test_samples_come_from_the_model(switches):
     assert chi_square < int(often.sum()) + 5 * math.sqrt(2 * int(often.sum()))
 
 
+def naive_typed_log_prob(model, tokens, label):
+    """Typed siblings, written out with loops over types, parents and children."""
+    head, shape, null = model.head, model.shape, model.num_tokens
+    per_type = []
+
+    def query(path):
+        return naive_query(model.streams, path, label)
+
+    def hidden(path, kind):
+        return torch.nn.functional.gelu(head.hidden(query(path)) + head.latent.weight[kind])
+
+    def token_probability(path, kind, layer):
+        logits = head.vocabulary.out(hidden(path, kind))
+        return torch.softmax(logits + head.token_base.weight[layer * 3 + label], dim=0)
+
+    prior = torch.log_softmax(head.type_prior(query([int(tokens[0])])), dim=0)
+    for kind in range(model.num_types):
+        total = prior[kind]
+        for slot in range(shape.num_internal):
+            if tokens[slot] == null:
+                continue
+            path, at = [], slot
+            while at >= 0:
+                path.insert(0, int(tokens[at]))
+                at = int(shape.parent[at])
+            layer, h = int(shape.layer[slot]), hidden(path, kind)
+            below = [int(t) for t in tokens[shape.parent == slot] if t != null]
+            beside = [int(t) for t in tokens[shape.layer_slice(layer)] if t != null]
+            number = head.number(h) + head.number_base.weight[layer * 3 + label]
+            number = number[: shape.num_neighbors[layer] + 1]
+            total = total + torch.log_softmax(number, dim=0)[len(below)]
+            probability = token_probability(path, kind, layer + 1)
+            origin = head.origin(h) + head.origin_base.weight[layer]
+            if layer == 0:
+                origin[1] = -torch.inf
+            origin = torch.softmax(origin, dim=0)
+            pull = torch.nn.functional.softplus(head.urn(h) + head.urn_base.weight[layer])[0]
+            for i, token in enumerate(below):
+                chance = origin[0] * probability[token]
+                chance += origin[1] * (len(path) > 1 and token == path[-2])
+                chance += origin[2] * beside.count(token) / len(beside)
+                chance = (chance + pull * below[:i].count(token)) / (1 + pull * i)
+                total = total + torch.log(chance)
+        per_type.append(total)
+    root = torch.log(token_probability([], -1, 0)[int(tokens[0])])
+    return root + torch.logsumexp(torch.stack(per_type), dim=0)
+
+
+@pytest.mark.parametrize('fan_outs', FAN_OUTS)
+@torch.no_grad()
+def test_typed_likelihood_is_the_sum_over_types_written_out(fan_outs):
+    model = make(fan_outs, siblings='typed', num_types=3, num_tokens=3)
+    tokens, y = random_tokens(model, 3, nulls=True)
+    expected = torch.stack(
+        [naive_typed_log_prob(model, t, int(label)) for t, label in zip(tokens, y, strict=True)]
+    )
+    assert torch.allclose(model.log_prob(tokens, y), expected, rtol=0, atol=1e-9)
+
+
+@torch.no_grad()
+def test_marginals_are_those_of_the_data_before_any_training():
+    shape = TreeShape.of([3, 2])
+    rng = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    model = CGTGenerator(6, 2, [3, 2], repeats=False, **TINY).eval()
+    teacher = make([3, 2], num_tokens=6, num_classes=2, siblings='typed', num_types=2)
+    y = torch.arange(2).repeat(4000)
+    data = teacher.sample(y, rng)
+    model.set_marginals(data, y)
+    drawn = model.sample(y, rng)
+    for label in range(2):
+        for layer in range(3):
+            slots = shape.layer_slice(layer)
+            real, made = (t[y == label][:, slots].flatten() for t in (data, drawn))
+            shares = [torch.bincount(t, minlength=7) / t.numel() for t in (real, made)]
+            assert torch.allclose(*shares, atol=0.04)
+
+
 @pytest.mark.parametrize('fan_outs', FAN_OUTS)
 def test_nothing_real_is_sampled_below_null(fan_outs):
     model = make(fan_outs)
     with torch.no_grad():
-        model.head.bias[model.num_tokens] += 2.0  # many nulls
+        model.head.vocabulary.out.bias[model.num_tokens] += 2.0  # many nulls
     tokens = model.sample(torch.zeros(500, dtype=torch.long), torch.Generator().manual_seed(1))
     assert (tokens == model.num_tokens).any()
     assert TreeShape.of(fan_outs).check_nulls(tokens != model.num_tokens)
@@ -218,11 +350,16 @@ def test_int32_tokens_are_fine():
     assert torch.equal(model.log_prob(tokens.int(), y.int()), model.log_prob(tokens, y))
 
 
-def test_meta_device_needs_no_memory():
-    with torch.device('meta'):
-        model = CGTGenerator(80_000, 47, [5, 5], hidden_channels=768, num_heads=12)
-        out = model(torch.zeros(4, 31, dtype=torch.long), torch.zeros(4, dtype=torch.long))
-    assert out.device.type == 'meta' and out.shape == ()
+@pytest.mark.parametrize('form', FORMS)
+def test_a_planned_batch_runs_on_the_meta_device(form):
+    # What runs there cannot look at values: on a GPU, nothing of it waits for the host.
+    model = make([3, 2], num_splits=2, **form)
+    tokens, y = random_tokens(model, 8, nulls=True)
+    split = y % 2
+    plan = model.plan(tokens, y, split).to('meta')
+    loss = model.to('meta')(tokens.to('meta'), y.to('meta'), split.to('meta'), plan)
+    loss.backward()
+    assert loss.device.type == 'meta' and loss.shape == ()
 
 
 def test_config_makes_the_same_model_again():
@@ -242,6 +379,12 @@ def test_config_makes_the_same_model_again():
         ({'dropout': 1.0}, "'dropout'"),
         ({'position': 'nowhere'}, "got 'nowhere'"),
         ({'attention': 'some'}, "got 'some'"),
+        ({'siblings': 'many'}, "got 'many'"),
+        ({'vocabulary': 'huge'}, "got 'huge'"),
+        ({'evaluation': 'quick'}, "got 'quick'"),
+        ({'num_types': 0}, "'num_types' must be at least 1"),
+        ({'num_splits': -1}, "'num_splits'"),
+        ({'position': 'slot'}, "needs siblings='independent'"),
     ],
 )
 def test_wrong_arguments(arguments, message):
@@ -256,3 +399,13 @@ def test_wrong_shapes():
         model(torch.zeros(2, 4).long(), torch.zeros(2).long())
     with pytest.raises(ValueError, match='one label per tree'):
         model(torch.zeros(2, 3).long(), torch.zeros(3).long())
+    with pytest.raises(ValueError, match='one split code per tree'):
+        make([2], num_splits=2)(torch.zeros(2, 3).long(), torch.zeros(2).long())
+
+
+@pytest.mark.parametrize(
+    'tokens, y, message', [(6, 0, "'tokens'"), (-1, 0, "'tokens'"), (1, 3, "'y'")]
+)
+def test_values_out_of_range(tokens, y, message):
+    with pytest.raises(ValueError, match=message):
+        make([2])(torch.full((2, 3), tokens), torch.full((2,), y))

@@ -2,6 +2,7 @@ r"""One layer of the two-stream Transformer."""
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -49,6 +50,31 @@ class TwoStreamBlock(nn.Module):
             self._split(self.query(normed)), self._split(key), self._split(value), attn_mask=mask
         )
         h = h + self._drop(self.out(attended.transpose(1, 2).flatten(2)))
+        return h + self._drop(self.contract(F.gelu(self.expand(self.norm_mlp(h)))))
+
+    def on_paths(
+        self, h: Tensor, ancestors: Tensor, is_ancestor: Tensor, keep_contexts: bool
+    ) -> Tensor:
+        r"""The same update where each position has one path of its own.
+
+        Args:
+            h (torch.Tensor): The context and the query of each prefix,
+                ``[2, N, D]``.
+            ancestors (torch.Tensor): The prefixes that a prefix sees, ``[N, A]``.
+            is_ancestor (torch.Tensor): Which of them it may see, ``[N, A]``.
+            keep_contexts (bool): Whether the contexts are needed afterwards;
+                if not, only the ``[1, N, D]`` queries are computed.
+        """
+        normed = self.norm_attention(h)
+        key_value = F.embedding(ancestors, self.key_value(normed[0]))  # [N, A, 2 D]
+        key, value = (self._split(part) for part in key_value.chunk(2, dim=-1))  # [N, H, A, D / H]
+        if not keep_contexts:
+            h, normed = h[1:], normed[1:]
+        query = self._split(self.query(normed).transpose(0, 1))  # [N, H, 1 or 2, D / H]
+        score = query @ key.transpose(2, 3) / query.size(-1) ** 0.5
+        weight = score.masked_fill(~is_ancestor[:, None, None], -torch.inf).softmax(dim=-1)
+        attended = (weight @ value).permute(2, 0, 1, 3).flatten(2)  # [1 or 2, N, D]
+        h = h + self._drop(self.out(attended))
         return h + self._drop(self.contract(F.gelu(self.expand(self.norm_mlp(h)))))
 
     def _split(self, h: Tensor) -> Tensor:

@@ -3,19 +3,26 @@ r"""The Computation Graph Transformer: an exact density over token trees."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.nn.block import TwoStreamBlock
-from torch_geometric_cgt.nn.dropout import dropout
+from torch_geometric_cgt.nn.children import IndependentChildren, TypedChildren
+from torch_geometric_cgt.nn.family import Family, Parents
 from torch_geometric_cgt.nn.layout import (
     Layout,
     factorised_layout,
     num_positions,
     sequence_layout,
 )
+from torch_geometric_cgt.nn.plan import Plan, tree_index
+from torch_geometric_cgt.nn.prefixes import Prefixes
+from torch_geometric_cgt.nn.streams import TwoStreams
+from torch_geometric_cgt.nn.vocabulary import CellEmbedding, CellVocabulary, FlatVocabulary, draw
+
+FLAT_UP_TO = 2048  # tokens; above, two softmaxes are cheaper than one
 
 
 class CGTGenerator(nn.Module):
@@ -24,8 +31,8 @@ class CGTGenerator(nn.Module):
     paper: a two-stream Transformer over token trees, given the root's label.
 
     Under the ancestor mask with one position embedding per layer, all
-    children of a slot have the same distribution, which depends on the label
-    and the path to their parent. It is computed once per internal slot: the
+    children of a slot have one query, which depends on the label and the path
+    to their parent. It is computed once per distinct path of a batch: the
     likelihood is that of the path-by-path evaluation, not an approximation.
     Null parents have null children by definition, which carry no likelihood.
 
@@ -45,6 +52,23 @@ class CGTGenerator(nn.Module):
             the model is also conditioned on the split of the root, so that a
             shift between training and test roots survives.
             (default: :obj:`0`)
+        siblings (str, optional): How the children of a slot depend on each
+            other: they agree through a latent type of the whole tree and may
+            repeat each other (:obj:`"typed"`), or are drawn one by one as in
+            the paper (:obj:`"independent"`). (default: :obj:`"typed"`)
+        num_types (int, optional): The number of types of trees.
+            (default: :obj:`16`)
+        repeats (bool, optional): If set to :obj:`False`, typed children do
+            not repeat tokens of their tree. (default: :obj:`True`)
+        vocabulary (str, optional): One softmax over all tokens
+            (:obj:`"flat"`), a coarse cell first and then its member
+            (:obj:`"cells"`), or the cheaper of the two (:obj:`"auto"`).
+            (default: :obj:`"auto"`)
+        evaluation (str, optional): Evaluate each distinct path of a batch
+            once (:obj:`"paths"`), one row per tree with one query per parent
+            (:obj:`"trees"`), or the whole sequence with one query per slot as
+            in the paper's original version (:obj:`"sequence"`). All give the
+            same numbers. (default: :obj:`"paths"`)
         label_conditioning (bool, optional): If set to :obj:`False`, the model
             does not see the label. (default: :obj:`True`)
         position (str, optional): One position embedding per :obj:`"layer"`
@@ -63,33 +87,16 @@ class CGTGenerator(nn.Module):
         num_heads: int = 4,
         dropout: float = 0.1,
         num_splits: int = 0,
+        siblings: str = 'typed',
+        num_types: int = 16,
+        repeats: bool = True,
+        vocabulary: str = 'auto',
+        evaluation: str = 'paths',
         label_conditioning: bool = True,
         position: str = 'layer',
         attention: str = 'ancestors',
     ) -> None:
         super().__init__()
-        for name, size in [
-            ('num_tokens', num_tokens),
-            ('num_classes', num_classes),
-            ('hidden_channels', hidden_channels),
-            ('num_layers', num_layers),
-            ('num_heads', num_heads),
-        ]:
-            if size < 1:
-                raise ValueError(f"'{name}' must be at least 1 (got {size})")
-        if num_splits < 0:
-            raise ValueError(f"'num_splits' must not be negative (got {num_splits})")
-        if hidden_channels % num_heads != 0:
-            raise ValueError(
-                f"'hidden_channels' must be divisible by 'num_heads' "
-                f'(got {hidden_channels} and {num_heads})'
-            )
-        if not 0 <= dropout < 1:
-            raise ValueError(f"'dropout' must lie in [0, 1) (got {dropout})")
-        if position not in ('layer', 'slot'):
-            raise ValueError(f"'position' must be 'layer' or 'slot' (got '{position}')")
-        if attention not in ('ancestors', 'all'):
-            raise ValueError(f"'attention' must be 'ancestors' or 'all' (got '{attention}')")
         self.num_tokens = num_tokens
         self.num_classes = num_classes
         self.shape = TreeShape.of(num_neighbors)
@@ -98,20 +105,49 @@ class CGTGenerator(nn.Module):
         self.num_heads = num_heads
         self.dropout = dropout
         self.num_splits = num_splits
+        self.siblings = siblings
+        self.num_types = num_types
+        self.repeats = repeats
+        self.vocabulary = vocabulary
+        self.evaluation = evaluation
         self.label_conditioning = label_conditioning
         self.position = position
         self.attention = attention
+        self._check_arguments()
 
-        self.token = nn.Embedding(num_tokens + 1, hidden_channels)
-        self.where = nn.Embedding(num_positions(self.shape, position), hidden_channels)
-        self.start_query = nn.Embedding(1, hidden_channels)
-        self.label = nn.Embedding(num_classes, hidden_channels) if label_conditioning else None
-        self.split = nn.Embedding(num_splits, hidden_channels) if num_splits else None
-        self.blocks = nn.ModuleList(
-            TwoStreamBlock(hidden_channels, num_heads, dropout) for _ in range(num_layers)
+        num_entries = num_tokens + (siblings == 'independent')  # the paper's form draws null, too
+        token: nn.Module
+        entries: FlatVocabulary | CellVocabulary
+        if vocabulary == 'cells' or (vocabulary == 'auto' and num_tokens > FLAT_UP_TO):
+            cell_size = max(1, round(num_tokens**0.5))
+            token = CellEmbedding(num_tokens + 1, hidden_channels, cell_size)
+            entries = CellVocabulary(hidden_channels, num_entries, cell_size)
+        else:
+            token = nn.Embedding(num_tokens + 1, hidden_channels)
+            entries = FlatVocabulary(hidden_channels, num_entries)
+        self.streams = TwoStreams(
+            token,
+            num_classes if label_conditioning else 0,
+            num_splits,
+            num_positions(self.shape, position),
+            hidden_channels,
+            num_layers,
+            num_heads,
+            dropout,
         )
-        self.norm = nn.LayerNorm(hidden_channels)
-        self.head = nn.Linear(hidden_channels, num_tokens + 1)
+        self.head: IndependentChildren | TypedChildren
+        if siblings == 'independent':
+            self.head = IndependentChildren(entries, num_tokens)
+        else:
+            self.head = TypedChildren(
+                entries,
+                num_tokens,
+                num_classes if label_conditioning else 1,
+                self.num_neighbors,
+                hidden_channels,
+                num_types,
+                repeats,
+            )
         # Plain attributes, not buffers: they follow the inputs, not the weights.
         self._layouts: dict[tuple[int, torch.device], Layout] = {}
         self.reset_parameters()
@@ -136,8 +172,27 @@ class CGTGenerator(nn.Module):
                 nn.init.zeros_(module.bias)
             elif isinstance(module, nn.LayerNorm):
                 module.reset_parameters()
+        if isinstance(self.head, TypedChildren):
+            self.head.reset_parameters()
 
-    def forward(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Tensor:
+    def set_marginals(self, tokens: Tensor, y: Tensor) -> None:
+        r"""Starts from histograms of tokens and of numbers of children, which
+        need not be learned then. Does nothing for independent siblings.
+
+        Args:
+            tokens (torch.Tensor): Token trees, ``[B, T]``.
+            y (torch.Tensor): The label of each root, ``[B]``.
+        """
+        if isinstance(self.head, TypedChildren):
+            self.head.set_marginals(tokens, y, self.shape)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        split: Tensor | None = None,
+        plan: Plan | None = None,
+    ) -> Tensor:
         r"""The mean negative log-likelihood per token.
 
         Tokens below a null token are determined and do not count.
@@ -148,12 +203,24 @@ class CGTGenerator(nn.Module):
             split (torch.Tensor, optional): The split code of each root,
                 ``[B]``; needed by models with :obj:`num_splits`.
                 (default: :obj:`None`)
+            plan (Plan, optional): What :meth:`plan` returned for these trees,
+                if it was made ahead. (default: :obj:`None`)
         """
-        counted = self.counted_slots(tokens)
-        return -self.slot_log_prob(tokens, y, split).sum() / counted.sum()
+        log_prob = self.log_prob(tokens, y, split, plan)
+        return -log_prob.sum() / self.counted_slots(tokens).sum()
 
-    def log_prob(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Tensor:
+    def log_prob(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        split: Tensor | None = None,
+        plan: Plan | None = None,
+    ) -> Tensor:
         r"""The log-likelihood of each token tree given its root's label, ``[B]``.
+
+        Independent siblings: of every slot below a real one. Typed siblings:
+        of the real children of every parent, in their order, wherever null
+        slots stand among them; exact, summed over the types.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
@@ -161,20 +228,50 @@ class CGTGenerator(nn.Module):
             split (torch.Tensor, optional): The split code of each root,
                 ``[B]``; needed by models with :obj:`num_splits`.
                 (default: :obj:`None`)
-        """
-        return self.slot_log_prob(tokens, y, split).sum(dim=1)
-
-    def slot_log_prob(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Tensor:
-        r"""The log-likelihood of each slot given what is above it, ``[B, T]``,
-        zero below null slots.
+            plan (Plan, optional): What :meth:`plan` returned for these trees,
+                if it was made ahead. (default: :obj:`None`)
         """
         self._check(tokens, y, split)
-        layout = self._layout(self.shape.depth, tokens.device)
-        log_prob = self._log_softmax(self._queries(tokens, y, split, layout))  # [B, Q, V + 1]
-        # Gather from [B, Q * (V + 1)]: siblings share a query without a copy of it.
-        index = layout.query_of_slot * (self.num_tokens + 1) + tokens.long()
-        picked = log_prob.flatten(1).gather(1, index)
-        return picked.masked_fill(~self.counted_slots(tokens), 0.0)
+        if not self.is_factorised:
+            return self._sequence_log_prob(tokens, y, split).sum(dim=1)
+        plan = plan or self.plan(tokens, y, split)
+        assert plan is not None
+        queries, labels = self._queries(tokens, y, split, self.shape, plan.prefixes)
+        total = self.head.root_log_prob(
+            queries[0], labels[0], plan.start, plan.token, plan.tilings[0]
+        )
+        by_type = self.head.prior(queries[1])[plan.root]  # [B, K]
+        for family, tiling in zip(plan.families, plan.tilings[1:], strict=True):
+            level = family.layer + 1
+            log_prob = self.head.log_prob(queries[level], labels[level], family, tiling)
+            by_type = by_type.index_add(0, family.tree, log_prob.to(by_type.dtype))
+        return total + by_type.logsumexp(dim=1)
+
+    def plan(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Plan | None:
+        r"""All that :meth:`log_prob` can know of some trees before the weights
+        come in; :obj:`None` where it needs nothing. Made on the CPU and moved
+        to the device of the model, it keeps a GPU from waiting for the host.
+
+        Args:
+            tokens (torch.Tensor): Token trees, ``[B, T]``.
+            y (torch.Tensor): The label of each root, ``[B]``.
+            split (torch.Tensor, optional): The split code of each root,
+                ``[B]``. (default: :obj:`None`)
+        """
+        self._check(tokens, y, split)
+        if not self.is_factorised:
+            return None
+        prefixes, index = self._index(tokens, y, split, self.shape)
+        families = tuple(
+            Family.of(tokens, index[layer + 1], layer, self.shape, self.num_tokens)
+            for layer in range(self.shape.depth)
+        )
+        start, token = index[0][:, 0], tokens[:, 0].long()
+        tilings = (
+            self.head.vocabulary.tiling(start, token),
+            *(self.head.tiling(family) for family in families),
+        )
+        return Plan(prefixes, start, index[1][:, 0], token, families, tilings)
 
     def counted_slots(self, tokens: Tensor) -> Tensor:
         r"""The slots that carry likelihood: the root and those below a real slot."""
@@ -186,10 +283,7 @@ class CGTGenerator(nn.Module):
         what the predictions read: start first, then slots, ``[B, C, D]``.
         """
         layout = self._layout(self.shape.depth, tokens.device)
-        h = self._embed(tokens, y, split, layout)
-        for block in self.blocks[:-1]:
-            h = block(h, layout.mask, layout.num_contexts, keep_contexts=True)
-        return h[:, : layout.num_contexts]
+        return self.streams.contexts(tokens, y, split, layout)
 
     @torch.no_grad()
     def sample(
@@ -216,70 +310,115 @@ class CGTGenerator(nn.Module):
         self._check_split(y, split)
         was_training = self.training
         self.eval()
-        shape = self.shape
-        tokens = y.new_full((y.numel(), shape.num_slots), self.num_tokens, dtype=torch.long)
-        for layer in range(shape.depth + 1):
-            part = shape.truncate(layer)
-            slots = torch.arange(shape.num_slots, device=y.device)[shape.layer_slice(layer)]
-            # Slots that do not see each other are drawn together.
-            groups = [slots] if self.attention == 'ancestors' else slots.split(1)
-            layout = self._layout(layer, y.device)
-            for group in groups:
-                self._draw(tokens, y, split, group, layout, part.num_slots, generator)
+        tokens = y.new_full((y.numel(), self.shape.num_slots), self.num_tokens, dtype=torch.long)
+        if self.is_factorised:
+            self._draw_layers(tokens, y, split, generator)
+        else:
+            self._draw_slots(tokens, y, split, generator)
         self.train(was_training)
         return tokens
 
-    def _draw(
+    def _draw_layers(
         self,
         tokens: Tensor,
         y: Tensor,
         split: Tensor | None,
-        slots: Tensor,
-        layout: Layout,
-        num_slots: int,
         generator: torch.Generator | None,
     ) -> None:
-        r"""Fills some slots, given all slots above or before them."""
-        query = self._queries(tokens[:, :num_slots], y, split, layout)
-        which = layout.query_of_slot[slots].unique_consecutive()
-        prob = self._log_softmax(query, which).exp().flatten(0, 1)  # [B * Q, V + 1]
-        per_query = slots.numel() // which.numel()
-        drawn = torch.multinomial(prob, per_query, replacement=True, generator=generator)
-        drawn = drawn.view(y.numel(), -1)
-        if int(slots[0]) > 0:
-            parent = tokens[:, self.shape.parent.to(slots.device)[slots]]
-            drawn = drawn.masked_fill(parent == self.num_tokens, self.num_tokens)
-        tokens[:, slots] = drawn
+        r"""Fills the trees layer by layer."""
+        for layer in range(self.shape.depth + 1):
+            part = self.shape.truncate(layer)
+            above = tokens[:, : part.num_slots]
+            prefixes, index = self._index(above, y, split, part)
+            queries, labels = self._queries(above, y, split, part, prefixes)
+            if layer == 0:
+                start = index[0][:, 0]
+                tokens[:, 0] = self.head.draw_root(queries[0][start], labels[0][start], generator)
+                continue
+            if layer == 1:
+                types = draw(self.head.prior(queries[1])[index[1][:, 0]], 1, generator)[:, 0]
+            parents = Parents.of(tokens, index[layer], layer - 1, self.shape, self.num_tokens)
+            slots = tokens[:, self.shape.layer_slice(layer)]  # a view
+            slots.unflatten(1, (-1, self.shape.num_neighbors[layer - 1]))[
+                parents.tree, parents.slot
+            ] = self.head.draw(
+                queries[layer],
+                labels[layer],
+                parents,
+                types[parents.tree],
+                self.shape.num_neighbors[layer - 1],
+                generator,
+            )
 
-    def _queries(self, tokens: Tensor, y: Tensor, split: Tensor | None, layout: Layout) -> Tensor:
-        h = self._embed(tokens, y, split, layout)
-        for i, block in enumerate(self.blocks):
-            last = i + 1 == len(self.blocks)
-            h = block(h, layout.mask, layout.num_contexts, keep_contexts=not last)
-        return self.norm(h)  # [B, Q, D]
+    def _draw_slots(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        split: Tensor | None,
+        generator: torch.Generator | None,
+    ) -> None:
+        r"""Fills the trees slot by slot, where each slot has a query of its own."""
+        layout = self._layout(self.shape.depth, y.device)
+        vocabulary = self.head.vocabulary
+        for slot in range(self.shape.num_slots):
+            q = self.streams.rows(tokens, y, split, layout)[:, slot]
+            if slot == 0:
+                tokens[:, 0] = self.head.draw_root(q, y, generator)
+                continue
+            drawn = vocabulary.draw(q, q, q.new_zeros(q.size(0), 1), 1, generator)[:, 0]
+            orphan = tokens[:, int(self.shape.parent[slot])] == self.num_tokens
+            tokens[:, slot] = drawn.masked_fill(orphan, self.num_tokens)
 
-    def _embed(self, tokens: Tensor, y: Tensor, split: Tensor | None, layout: Layout) -> Tensor:
-        r"""The initial contexts and queries, ``[B, C + Q, D]``."""
-        where = self.where(torch.cat([layout.context_position, layout.query_position]))
-        context = self.token(tokens[:, layout.context_slot].long())  # [B, C - 1, D]
-        start = torch.zeros_like(where[:1]).expand(y.numel(), 1, -1)
-        query = self.start_query(torch.zeros_like(y).long())
-        if self.label is not None:
-            query = query + self.label(y.long())
-        if self.split is not None and split is not None:
-            query = query + self.split(split.long())
-        query = query[:, None].expand(-1, layout.query_position.numel(), -1)
-        h = torch.cat([start, context, query], dim=1) + where
-        return dropout(h, self.dropout, self.training)
+    def _index(
+        self, tokens: Tensor, y: Tensor, split: Tensor | None, shape: TreeShape
+    ) -> tuple[Prefixes | None, tuple[Tensor, ...]]:
+        r"""The query of each parent slot, level by level ``[B, P]``, negative
+        where the slot is null; and the distinct paths, if they are evaluated.
+        """
+        if self.evaluation != 'paths':
+            return None, tree_index(tokens, shape, self.num_tokens)
+        # What the model does not see must not tell paths apart.
+        seen_y = y if self.label_conditioning else torch.zeros_like(y)
+        seen_split = torch.zeros_like(y) if split is None or not self.num_splits else split
+        prefixes = Prefixes.of(tokens, seen_y, seen_split, shape, self.num_tokens)
+        return prefixes, prefixes.index
 
-    def _log_softmax(self, query: Tensor, which: Tensor | None = None) -> Tensor:
-        r"""The distribution of each query; the root's has no null."""
-        logits = self.head(query if which is None else query[:, which])
-        logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
-        is_root = torch.arange(query.size(1), device=query.device) == 0
-        is_root = is_root if which is None else is_root[which]
-        is_null = torch.arange(self.num_tokens + 1, device=query.device) == self.num_tokens
-        return logits.masked_fill(is_root[:, None] & is_null, -torch.inf).log_softmax(dim=-1)
+    def _queries(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        split: Tensor | None,
+        shape: TreeShape,
+        prefixes: Prefixes | None,
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        r"""The queries of each level ``[N, D]`` with their labels ``[N]``."""
+        if prefixes is not None:
+            by_level = self.streams.paths(prefixes).split(prefixes.sizes)
+            return by_level, prefixes.y.split(prefixes.sizes)
+        layout = self._layout(shape.depth, tokens.device)
+        rows = self.streams.rows(tokens, y, split, layout)
+        queries = []
+        for level in range(shape.depth + 1):  # of each parent: the query of its first child
+            step = 1 if level == 0 else shape.num_neighbors[level - 1]
+            first = torch.arange(shape.num_slots, device=y.device)[shape.layer_slice(level)][::step]
+            queries.append(rows[:, layout.query_of_slot[first]])
+        labels = [y[:, None].expand(q.shape[:2]).flatten() for q in queries]
+        return [q.flatten(0, 1) for q in queries], labels
+
+    def _sequence_log_prob(self, tokens: Tensor, y: Tensor, split: Tensor | None) -> Tensor:
+        r"""The log-likelihood of each slot, ``[B, T]``, where each slot has a
+        query of its own; zero below null slots.
+        """
+        layout = self._layout(self.shape.depth, tokens.device)
+        q = self.streams.rows(tokens, y, split, layout).flatten(0, 1)
+        node = torch.arange(q.size(0), device=q.device)
+        base = q.new_zeros(q.size(0), 1)
+        flat = tokens.long().flatten()
+        log_prob = self.head.vocabulary.log_prob(q[:, None], q, base, node, flat).view(tokens.shape)
+        root = node.view(tokens.shape)[:, 0]
+        of_root = self.head.root_log_prob(q, y, root, tokens[:, 0].long())
+        log_prob = torch.cat([of_root[:, None], log_prob[:, 1:]], dim=1)
+        return log_prob.masked_fill(~self.counted_slots(tokens), 0.0)
 
     def _layout(self, depth: int, device: torch.device) -> Layout:
         key = (depth, device)
@@ -287,12 +426,46 @@ class CGTGenerator(nn.Module):
             shape = self.shape.truncate(depth)
             with torch.device('cpu'):  # whatever the default device is
                 layout = (
-                    factorised_layout(shape)
-                    if self.is_factorised
-                    else sequence_layout(shape, self.position, self.attention)
+                    sequence_layout(shape, self.position, self.attention)
+                    if self.evaluation == 'sequence'
+                    else factorised_layout(shape)
                 )
             self._layouts[key] = layout.to(device)
         return self._layouts[key]
+
+    def _check_arguments(self) -> None:
+        for name in ('num_tokens', 'num_classes', 'hidden_channels', 'num_layers', 'num_heads'):
+            if getattr(self, name) < 1:
+                raise ValueError(f"'{name}' must be at least 1 (got {getattr(self, name)})")
+        if self.num_types < 1:
+            raise ValueError(f"'num_types' must be at least 1 (got {self.num_types})")
+        if self.num_splits < 0:
+            raise ValueError(f"'num_splits' must not be negative (got {self.num_splits})")
+        if self.hidden_channels % self.num_heads != 0:
+            raise ValueError(
+                f"'hidden_channels' must be divisible by 'num_heads' "
+                f'(got {self.hidden_channels} and {self.num_heads})'
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"'dropout' must lie in [0, 1) (got {self.dropout})")
+        for name, choices in [
+            ('siblings', ('typed', 'independent')),
+            ('vocabulary', ('auto', 'flat', 'cells')),
+            ('evaluation', ('paths', 'trees', 'sequence')),
+            ('position', ('layer', 'slot')),
+            ('attention', ('ancestors', 'all')),
+        ]:
+            if getattr(self, name) not in choices:
+                known = ', '.join(f"'{choice}'" for choice in choices)
+                raise ValueError(f"'{name}' must be one of {known} (got '{getattr(self, name)}')")
+        if not self.is_factorised:
+            if self.siblings != 'independent':
+                raise ValueError(
+                    f"position='{self.position}' with attention='{self.attention}' gives each "
+                    f"slot a query of its own, which needs siblings='independent' "
+                    f"(got '{self.siblings}')"
+                )
+            self.evaluation = 'sequence'
 
     def _check(self, tokens: Tensor, y: Tensor, split: Tensor | None) -> None:
         if tokens.dim() != 2 or tokens.size(1) != self.shape.num_slots:
@@ -305,13 +478,24 @@ class CGTGenerator(nn.Module):
                 f"'y' must hold one label per tree (got {list(y.shape)} for {tokens.size(0)} trees)"
             )
         self._check_split(y, split)
+        if tokens.device.type != 'cpu' or tokens.numel() == 0:
+            return  # looking at values would make the device wait
+        for name, value, size in [
+            ('tokens', tokens, self.num_tokens + 1),
+            ('y', y, self.num_classes),
+        ]:
+            low, high = value.aminmax()
+            if int(low) < 0 or int(high) >= size:
+                raise ValueError(
+                    f"'{name}' must lie in [0, {size - 1}] (got {int(low)} to {int(high)})"
+                )
 
     def _check_split(self, y: Tensor, split: Tensor | None) -> None:
         if self.num_splits and (split is None or split.shape != y.shape):
             got = None if split is None else list(split.shape)
             raise ValueError(f"'split' must hold one split code per tree (got {got})")
 
-    def config(self) -> dict:
+    def config(self) -> dict[str, Any]:
         r"""The arguments that make this model again."""
         return {
             'num_tokens': self.num_tokens,
@@ -322,6 +506,11 @@ class CGTGenerator(nn.Module):
             'num_heads': self.num_heads,
             'dropout': self.dropout,
             'num_splits': self.num_splits,
+            'siblings': self.siblings,
+            'num_types': self.num_types,
+            'repeats': self.repeats,
+            'vocabulary': self.vocabulary,
+            'evaluation': self.evaluation,
             'label_conditioning': self.label_conditioning,
             'position': self.position,
             'attention': self.attention,
