@@ -1,11 +1,13 @@
 """A tiny fit with early stopping and dropout, for tests that run it in other processes."""
 
 import sys
+from pathlib import Path
 
 import torch
 
 from torch_geometric_cgt import CGTGenerator, FitConfig
-from torch_geometric_cgt.training import fit, join_world, leave_world
+from torch_geometric_cgt.errors import CGTError
+from torch_geometric_cgt.training import fit, join_world, leave_world, sample
 
 NUM_ROOTS = 90
 Y = torch.arange(NUM_ROOTS) % 2
@@ -42,8 +44,29 @@ def run(folder, out, config=None, dropout=0.2, world=None):
     return generator, result
 
 
-if __name__ == '__main__':  # under torchrun
-    steps = {'epochs': 10, 'patience': 100, 'checkpoint_minutes': 5.0}
-    extra = {'accumulate': int(sys.argv[2])}
-    run(None, sys.argv[1], {**steps, **extra}, dropout=0.0, world=join_world())
+def several(folder):
+    """What the test of several processes compares with one process."""
+    torch.set_num_threads(1)
+    world = join_world()
+    config = {'epochs': 10, 'patience': 100, 'holdout': 0.2, 'batch_size': 8}
+    for accumulate in [1, 3]:
+        steps = {**config, 'accumulate': accumulate, 'checkpoint_minutes': 5.0}
+        run(None, folder / f'{accumulate}.pt', steps, 0.0, world)
+    tokens = sample(model(), Y, seed=5, batch_size=20, log=False, world=world)
+    assert tokens.size(0) == (NUM_ROOTS if world.is_first else 0)
+    try:
+        with world.together('paint the fence'):
+            if not world.is_first:
+                raise OSError('no brush')
+        error = ''
+    except CGTError as caught:
+        error = str(caught)
+    except OSError:
+        error = 'mine'
+    if world.is_first:
+        torch.save({'tokens': tokens, 'error': error}, folder / 'rest.pt')
     leave_world()
+
+
+if __name__ == '__main__':  # under torchrun
+    several(Path(sys.argv[1]))
