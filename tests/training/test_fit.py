@@ -1,11 +1,14 @@
+import functools
+
 import pytest
 import torch
 
 from torch_geometric_cgt import CGTGenerator, FitConfig
 from torch_geometric_cgt.errors import CGTError
-from torch_geometric_cgt.training import evaluate, fit, resolve_device, sample
+from torch_geometric_cgt.training import World, evaluate, fit, resolve_device, sample
 from torch_geometric_cgt.training.fit import warmup_cosine
 from torch_geometric_cgt.training.seeds import seeded
+from torch_geometric_cgt.training.watch import Watch
 
 
 def model(seed=0) -> CGTGenerator:
@@ -92,7 +95,18 @@ def test_learning_rate_rises_then_falls():
     assert rates[10] == 1.0 and rates[-1] < 0.01
 
 
-@pytest.mark.parametrize('wrong', [{'epochs': 0}, {'holdout': 1.0}, {'lr': 0.0}, {'patience': 0}])
+WRONG = [
+    {'precision': 'float16'},
+    {'accumulate': 0},
+    {'accumulate': 129},
+    {'checkpoint_minutes': -1.0},
+    {'checkpoint_minutes': float('nan')},
+]
+
+
+@pytest.mark.parametrize(
+    'wrong', [{'epochs': 0}, {'holdout': 1.0}, {'lr': 0.0}, {'patience': 0}, *WRONG]
+)
 def test_wrong_config(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         FitConfig(**wrong)
@@ -106,3 +120,66 @@ def test_device():
 def test_sampling_in_batches_gives_every_row():
     tokens = sample(model(), torch.zeros(25, dtype=torch.long), batch_size=10, log=False)
     assert tokens.shape == (25, 7) and (tokens[:, 0] < 4).all()
+
+
+def trained(**changes) -> CGTGenerator:
+    generator = model()
+    config = FitConfig(**{'epochs': 3, 'batch_size': 16, 'lr': 0.01, **changes})
+    fit(generator, draw, Y, config, log=False)
+    return generator
+
+
+def test_bfloat16_trains_float32_weights():
+    generator, dtypes = model(), []
+    generator.blocks[0].query.register_forward_hook(lambda *io: dtypes.append(io[2].dtype))
+    config = FitConfig(epochs=40, batch_size=16, lr=0.01, precision='bfloat16')
+    result = fit(generator, draw, Y, config, log=False)
+    assert set(dtypes) == {torch.bfloat16, torch.float32}  # trained, and evaluated
+    assert {p.dtype for p in generator.parameters()} == {torch.float32}
+    assert min(result.holdout_nll) < 0.1
+
+
+def test_compiled_model_leaves_plain_names(monkeypatch):
+    monkeypatch.setattr(torch, 'compile', functools.partial(torch.compile, backend='eager'))
+    compiled, plain = trained(compile=True).state_dict(), trained().state_dict()
+    assert list(compiled) == list(plain)
+    assert all(torch.allclose(compiled[name], plain[name], atol=1e-4) for name in plain)
+
+
+@pytest.mark.slow
+def test_compiled_by_the_default_backend():
+    compiled, plain = trained(compile=True).state_dict(), trained().state_dict()
+    assert all(torch.allclose(compiled[name], plain[name], atol=1e-3) for name in plain)
+
+
+def test_live_line(capsys):
+    fit(model(), draw, Y, FitConfig(epochs=2, batch_size=16))
+    shown = capsys.readouterr().err
+    assert all(name in shown for name in ['fit', '12/12', 'nll=', 'holdout=', 'lr='])
+
+
+def test_gradients_are_those_of_the_mean_over_tokens_of_the_batch():
+    """Micro-batches with unequal numbers of tokens, and a last batch that is short."""
+
+    def uneven(index, rng):
+        tokens = draw(index, rng)
+        tokens[index % 4 == 0, 1:] = 4
+        return tokens
+
+    weights = []
+    for accumulate in [1, 3]:
+        generator = model()
+        config = FitConfig(epochs=3, batch_size=25, accumulate=accumulate)
+        fit(generator, uneven, Y, config, log=False)
+        weights.append(torch.cat([p.detach().flatten() for p in generator.parameters()]))
+    assert (weights[0] - weights[1]).norm() / weights[0].norm() < 1e-5
+
+
+def test_a_late_look_finds_the_first_bad_step():
+    watch = Watch(FitConfig(), World(), torch.device('meta'))
+    assert watch.every > 1
+    bad = float('nan')
+    watch.pending += [torch.tensor(pair) for pair in [[1.0, 1.0], [2.0, bad], [bad, 1.0]]]
+    assert watch.look()[1] == 2  # the step before the last
+    watch.pending.append(torch.tensor([3.0, 1.0]))
+    assert watch.look() == (3.0, None) and not watch.is_due()

@@ -124,7 +124,7 @@ def join_world(device: torch.device | str = 'cpu') -> World:
     if dist.get_world_size() == 1:
         return World()
     # A group of GPUs alone carries no message from CPU to CPU.
-    only_gpus = dist.get_backend() == 'nccl'
+    only_gpus = 'gloo' not in dist.get_backend_config()
     messages = dist.new_group(backend='gloo', timeout=TIMEOUT) if only_gpus else None
     return World(dist.get_rank(), dist.get_world_size(), messages)
 

@@ -53,12 +53,13 @@ def sample(
     own = list(range(len(blocks)))[world.rank :: world.size]
     drawn = [torch.empty(0, generator.shape.num_slots, dtype=torch.int32)]
     hide = not (log and world.is_first)
-    with tqdm(total=y.numel(), desc='sample', unit='graph', disable=hide) as bar:
+    total = sum(blocks[block].numel() for block in own)
+    with tqdm(total=total, desc='sample', unit='graph', disable=hide) as bar:
         for block in own:
             rows, rng = blocks[block], seeded(seed, 'sample', block, device=device)
             tokens = generator.sample(y[rows].to(device), rng, split[rows].to(device))
             drawn.append(tokens.int().cpu())
-            bar.update(rows.numel() * min(world.size, len(blocks)))
+            bar.update(rows.numel())
     return _bring_together(torch.cat(drawn), own, blocks, world)
 
 
