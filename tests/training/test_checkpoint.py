@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from tests.training.tiny import CONFIG, Y, draw, model, run
+from tests.training.tiny import CONFIG, Killed, Y, draw, model, run, stop_after
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.data.files import (
     read_sealed_json,
@@ -15,23 +15,6 @@ from torch_geometric_cgt.data.files import (
 )
 from torch_geometric_cgt.errors import CheckpointError, CorruptFileError, NotFiniteError
 from torch_geometric_cgt.training import World, fit
-
-
-class Killed(Exception):
-    pass
-
-
-def stop_after(steps):
-    """A source of trees that ends the process, so to speak, at some step."""
-    calls = []
-
-    def draw_some(index, rng):
-        calls.append(1)
-        if len(calls) > steps + 1:  # the first call is for held-out trees
-            raise Killed
-        return draw(index, rng)
-
-    return draw_some
 
 
 def same(a, b) -> bool:

@@ -45,6 +45,8 @@ def test_two_processes_follow_the_trajectory_of_one(tmp_path):
         assert (flat(path) - reference).norm() / reference.norm() < 1e-4
         for history in ['train_nll', 'holdout_nll']:
             assert other['result'][history] == pytest.approx(one['result'][history], rel=1e-4)
+    for name in ['one', 'two']:  # killed and resumed
+        assert torch.equal(flat(tmp_path / name / 'cut.pt'), flat(tmp_path / name / 'whole.pt'))
     rest = [torch.load(tmp_path / name / 'rest.pt') for name in ['one', 'two']]
     assert torch.equal(rest[0]['tokens'], rest[1]['tokens'])
     assert rest[1]['error'] == 'Process 1 of 2 failed to paint the fence: OSError: no brush'

@@ -1,5 +1,6 @@
 """A tiny fit with early stopping and dropout, for tests that run it in other processes."""
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -32,6 +33,23 @@ def draw(index, rng):
     return tokens
 
 
+class Killed(Exception):
+    pass
+
+
+def stop_after(steps):
+    """A source of trees that ends the fit, as a kill would, at some step."""
+    calls = []
+
+    def draw_some(index, rng):
+        calls.append(1)
+        if len(calls) > steps + 1:  # the first call is for held-out trees
+            raise Killed
+        return draw(index, rng)
+
+    return draw_some
+
+
 def run(folder, out, config=None, dropout=0.2, world=None):
     """Fits with checkpoints in a folder and writes the final weights and the history."""
     torch.set_num_threads(1)
@@ -52,6 +70,21 @@ def several(folder):
     for accumulate in [1, 3]:
         steps = {**config, 'accumulate': accumulate, 'checkpoint_minutes': 5.0}
         run(None, folder / f'{accumulate}.pt', steps, 0.0, world)
+    short = {'epochs': 3, 'checkpoint_minutes': 0}
+    run(None, folder / 'whole.pt', short, world=world)
+    with contextlib.suppress(Killed):
+        fit(
+            model(),
+            stop_after(11),
+            Y,
+            FitConfig(**{**CONFIG, **short}),
+            seed=3,
+            log=False,
+            checkpoint=folder / 'fit',
+            world=world,
+        )
+    assert len(list((folder / 'fit').iterdir())) == 2
+    run(folder / 'fit', folder / 'cut.pt', short, world=world)
     tokens = sample(model(), Y, seed=5, batch_size=20, log=False, world=world)
     assert tokens.size(0) == (NUM_ROOTS if world.is_first else 0)
     try:

@@ -75,10 +75,13 @@ class Batches:
     def held_out_batch(self) -> Batch:
         r"""The held-out roots, with trees that stay the same."""
         rows = self.held_out
-        tokens = self._draw(rows, 0, rows.numel(), 'held-out trees') if rows.numel() else None
-        if tokens is None:
-            tokens = torch.empty(0, self.generator.shape.num_slots, dtype=torch.long)
-        return self._batch(rows, tokens)
+        if rows.numel() == 0:
+            return Batch(rows.view(0, 1), self.y[rows], self.split[rows], 0)
+        return self._batch(rows, self._draw(rows, 0, rows.numel(), 'held-out trees'))
+
+    def first_tree(self) -> Batch:
+        r"""A batch of one tree, for a trial."""
+        return self._batch(self.train[:1], self._draw(self.train[:1], 0, 1, 'trial'))
 
     def order(self, epoch: int) -> Tensor:
         r"""The training roots in the order of an epoch."""

@@ -19,7 +19,7 @@ from torch_geometric_cgt.training.checkpoint import Checkpoints, TrainingState, 
 from torch_geometric_cgt.training.config import FitConfig, FitResult
 from torch_geometric_cgt.training.device import fork_rng
 from torch_geometric_cgt.training.distributed import World
-from torch_geometric_cgt.training.loss import evaluate
+from torch_geometric_cgt.training.loss import batch_loss, evaluate
 from torch_geometric_cgt.training.seeds import derive_seed
 from torch_geometric_cgt.training.step import train_step
 from torch_geometric_cgt.training.watch import Watch
@@ -91,11 +91,7 @@ def fit(
             state = checkpoints.load(generator, optimizer) or state
         else:
             checkpoints.clear()
-    model: nn.Module = generator  # wrappers share its weights, and do not rename them
-    if config.compile:
-        model = torch.compile(model)  # type: ignore[assignment]
-    if world.size > 1:
-        model = DistributedDataParallel(model)
+    model = wrap(generator, batches, config, world, device)
 
     watch = Watch(config, world, device)
     position = state.epoch * batches.num_steps + state.step
@@ -127,7 +123,7 @@ def fit(
                         bad = position + 1 - bad_age
                         raise NotFiniteError(_not_finite(bad, steps, config, checkpoints))
                     state.nll += nll
-                    bar.set_postfix(_live(state, lr), refresh=False)
+                    bar.set_postfix(_live(state, optimizer), refresh=False)
                     if checkpoints is not None and watch.is_due():
                         checkpoints.save(state, generator, optimizer)
                         watch.saved()
@@ -138,6 +134,7 @@ def fit(
                 _hold_out(state, generator, held_out, config, world)
             else:
                 state.result.best_epoch = state.epoch
+            bar.set_postfix(_live(state, optimizer))
             state.epoch, state.step, state.nll, state.count = state.epoch + 1, 0, 0.0, 0
         if checkpoints is not None:
             checkpoints.save(state, generator, optimizer)
@@ -145,6 +142,25 @@ def fit(
         generator.load_state_dict(state.best)
     generator.eval()
     return state.result
+
+
+def wrap(
+    generator: CGTGenerator,
+    batches: Batches,
+    config: FitConfig,
+    world: World,
+    device: torch.device,
+) -> nn.Module:
+    r"""The model as it is trained. Wrappers share its weights, and the names
+    of the weights stay as they are.
+    """
+    model: nn.Module = generator
+    if config.compile:
+        # What a model computes once and keeps is not for the compiler.
+        with torch.no_grad(), fork_rng(device):
+            batch_loss(model, batches.first_tree().to(device))
+        model = torch.compile(model)  # type: ignore[assignment]
+    return DistributedDataParallel(model) if world.size > 1 else model
 
 
 def is_finished(state: TrainingState, config: FitConfig) -> bool:
@@ -185,14 +201,14 @@ def _epoch_total(state: TrainingState, world: World) -> tuple[float, int]:
     return sum(nll for nll, _ in totals), sum(count for _, count in totals)
 
 
-def _live(state: TrainingState, lr: float) -> dict[str, str]:
+def _live(state: TrainingState, optimizer: torch.optim.Optimizer) -> dict[str, str]:
     r"""What the progress bar tells: the loss of this epoch so far, the last
     held-out loss and the learning rate.
     """
     live = {'nll': f'{state.nll / max(1, state.count):.3f}'}
     if state.result.holdout_nll:
         live['holdout'] = f'{state.result.holdout_nll[-1]:.3f}'
-    return {**live, 'lr': f'{lr:.1e}'}
+    return {**live, 'lr': f'{optimizer.param_groups[0]["lr"]:.1e}'}
 
 
 def _identity(
