@@ -101,6 +101,8 @@ def test_each_process_takes_the_device_of_its_number(monkeypatch):
     assert resolve_device('auto') == torch.device('cuda')
     monkeypatch.setenv('LOCAL_RANK', '1')
     assert resolve_device('auto') == torch.device('cuda:1')
+    assert resolve_device('cuda') == torch.device('cuda:1')
+    assert resolve_device('cuda:0') == torch.device('cuda:0')
     assert resolve_device('cpu') == torch.device('cpu')
     monkeypatch.setenv('LOCAL_RANK', '2')
     with pytest.raises(DistributedError, match=r'Process 2 .*there are 2.*at most 2'):

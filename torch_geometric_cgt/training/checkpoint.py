@@ -3,6 +3,7 @@ r"""Checkpoints of a fit: whole or not there, and never of another run."""
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import warnings
 from collections.abc import Iterable
@@ -61,7 +62,7 @@ class Checkpoints:
         self, folder: Path, identity: dict[str, Any], steps_per_epoch: int, world: World
     ) -> None:
         self.folder = folder
-        self.identity = identity
+        self.identity = json.loads(json.dumps(identity))  # as it comes back
         self.steps_per_epoch = steps_per_epoch
         self.world = world
         self.last: Path | None = None

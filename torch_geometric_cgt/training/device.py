@@ -14,31 +14,32 @@ def resolve_device(device: str | torch.device = 'auto') -> torch.device:
     r"""Turns :obj:`"auto"` into the accelerator of this machine, or the CPU.
 
     Under :obj:`torchrun`, each process of a machine takes the accelerator
-    that :obj:`$LOCAL_RANK` names.
+    that :obj:`$LOCAL_RANK` names, unless a number is given.
 
     Args:
         device (str or torch.device, optional): :obj:`"auto"` or anything that
             :class:`torch.device` takes. (default: :obj:`"auto"`)
     """
     if device != 'auto':
-        return torch.device(device)
-    if not torch.accelerator.is_available():
-        return torch.device('cpu')
-    accelerator = torch.accelerator.current_accelerator() or torch.device('cpu')
-    if 'LOCAL_RANK' not in os.environ:
-        return accelerator
+        chosen = torch.device(device)
+    elif torch.accelerator.is_available():
+        chosen = torch.accelerator.current_accelerator() or torch.device('cpu')
+    else:
+        chosen = torch.device('cpu')
+    if chosen.type == 'cpu' or chosen.index is not None or 'LOCAL_RANK' not in os.environ:
+        return chosen
     index, count = int(os.environ['LOCAL_RANK']), torch.accelerator.device_count()
     if index >= count:
         raise DistributedError(
             f'Process {index} of this machine has no device of its own (there are {count}): '
             f"start at most {count} processes per machine, or pass device='cpu'"
         )
-    return torch.device(accelerator.type, index)
+    return torch.device(chosen.type, index)
 
 
 def fork_rng(device: torch.device) -> AbstractContextManager[None]:
     r"""Leaves the global randomness as it was when the block ends."""
-    if device.type == 'cpu':
+    if device.type in ('cpu', 'mps'):  # mps has one state, and no number for it
         return torch.random.fork_rng(devices=[])
     index = torch.accelerator.current_device_index() if device.index is None else device.index
     return torch.random.fork_rng(devices=[index], device_type=device.type)
