@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from torch_geometric_cgt import cli
+from torch_geometric_cgt import FitConfig, cli
 from torch_geometric_cgt.cli import main
 
 QUICK = ['--source', 'Digits', '--epochs', '1', '--quiet', '--num-neighbors', '2', '2']
@@ -40,6 +40,8 @@ def test_synthesize_then_evaluate(quick, tmp_path, capsys):
     [
         ('synthesize', ['--source', 'Nope'], 'choose from'),
         ('synthesize', ['--k', '0'], 'got 0'),
+        ('synthesize', ['--accumulate', '0'], "'accumulate'"),
+        ('synthesize', ['--checkpoint-minutes', '-1'], 'got -1.0'),
         ('synthesize', ['--k', '2000'], 'k=2000 for 1797 nodes'),
         ('evaluate', ['--models', 'GCN,Nope'], 'Nope'),
         ('evaluate', ['--models', ','], 'choose from'),
@@ -59,6 +61,23 @@ def test_an_existing_release_is_refused_before_any_work(quick, tmp_path, capsys,
     (tmp_path / 'out').mkdir()
     assert main(['synthesize', *quick, '--out', str(tmp_path / 'out')]) == 2
     assert 'exists already' in capsys.readouterr().err
+
+
+def test_flags_of_the_fit_arrive(quick, tmp_path, monkeypatch):
+    seen = {}
+
+    def stop(*_, **arguments):
+        seen.update(arguments)
+        raise ValueError
+
+    monkeypatch.setattr(cli, 'SyntheticCGTDataset', stop)
+    flags = '--precision bfloat16 --compile --accumulate 2 --batch-size 64 --checkpoint-minutes 1'
+    out = ['--out', str(tmp_path / 'out')]
+    assert main(['synthesize', *quick, *flags.split(), '--no-resume', *out]) == 2
+    assert seen['resume'] is False
+    assert seen['fit_config'] == FitConfig(
+        1, 64, precision='bfloat16', compile=True, accumulate=2, checkpoint_minutes=1.0
+    )
 
 
 def test_python_dash_m():

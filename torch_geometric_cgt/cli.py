@@ -15,7 +15,8 @@ from torch_geometric_cgt.benchmark.report import write_report
 from torch_geometric_cgt.data.files import require_writable
 from torch_geometric_cgt.datasets import SOURCES, SyntheticCGTDataset, load_source
 from torch_geometric_cgt.errors import CGTError
-from torch_geometric_cgt.training import FitConfig
+from torch_geometric_cgt.training import FitConfig, join_world, leave_world, resolve_device
+from torch_geometric_cgt.training.config import PRECISIONS
 from torch_geometric_cgt.version import __version__
 
 
@@ -30,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f'cgt: error: {error}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print('cgt: interrupted; nothing half-written was left behind', file=sys.stderr)
+        print(
+            'cgt: interrupted; the same command goes on from the last checkpoint', file=sys.stderr
+        )
         return 130
     return 0
 
@@ -84,6 +87,27 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         help="weight of class probabilities when clusters are sought, or 'auto' (default: off)",
     )
     add('--epochs', type=int, default=FitConfig.epochs, help='(default: %(default)s)')
+    add(
+        '--batch-size',
+        type=int,
+        default=FitConfig.batch_size,
+        help='computation graphs per step, over all processes (default: %(default)s)',
+    )
+    add('--precision', default=FitConfig.precision, choices=PRECISIONS, help='(default: float32)')
+    add(
+        '--accumulate',
+        type=int,
+        default=FitConfig.accumulate,
+        help='parts in which a process works through its share of a batch (default: %(default)s)',
+    )
+    add('--compile', action='store_true', help='compile the model')
+    add(
+        '--checkpoint-minutes',
+        type=float,
+        default=FitConfig.checkpoint_minutes,
+        help='minutes between checkpoints (default: %(default)s)',
+    )
+    add('--no-resume', action='store_true', help='ignore the checkpoints of a killed run')
     add('--seed', type=int, default=0, help='(default: %(default)s)')
     add('--device', default='auto', help='(default: %(default)s)')
     add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
@@ -99,6 +123,8 @@ def synthesize(args: argparse.Namespace) -> None:
         raise FileExistsError(f"'{args.out}' exists already; choose a new folder")
     require_writable(args.out.absolute().parent)
     dataset = _build(args, args.seed)
+    if not _goes_on(args):
+        return
     dataset.save(args.out)
     print(f'{dataset}: {len(dataset.trees):,} computation graphs')
     print('Guaranteed:', *dataset.privacy.guaranteed, sep='\n  - ')
@@ -120,6 +146,8 @@ def evaluate(args: argparse.Namespace) -> None:
         datasets = [SyntheticCGTDataset.load(args.release)] * args.seeds
     else:
         datasets = [_build(args, args.seed + run) for run in range(args.seeds)]
+    if not _goes_on(args):
+        return
     built = time.monotonic()
     result = evaluate_dataset(source, datasets, models, log=not args.quiet)
     seconds = {'build': built - started, 'evaluate': time.monotonic() - built}
@@ -148,6 +176,15 @@ def _source(args: argparse.Namespace):  # type: ignore[no-untyped-def]
     return load_source(args.source, args.largest_component, args.random_split)
 
 
+def _goes_on(args: argparse.Namespace) -> bool:
+    r"""Whether this process shows the result. Processes part here; those that
+    only helped to build are done.
+    """
+    is_first = join_world(resolve_device(args.device)).is_first
+    leave_world()
+    return is_first
+
+
 def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
     return SyntheticCGTDataset(
         _source(args),
@@ -162,5 +199,13 @@ def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
         device=args.device,
         force_reload=args.force,
         log=not args.quiet,
-        fit_config=FitConfig(epochs=args.epochs),
+        resume=not args.no_resume,
+        fit_config=FitConfig(
+            epochs=args.epochs,
+            batch_size=args.batch_size,
+            precision=args.precision,
+            accumulate=args.accumulate,
+            compile=args.compile,
+            checkpoint_minutes=args.checkpoint_minutes,
+        ),
     )

@@ -27,3 +27,15 @@ class NotEnoughMemoryError(CGTError, MemoryError):
 
 class UnsupportedError(CGTError):
     r"""The request is meaningful, but this version does not offer it."""
+
+
+class CheckpointError(CGTError):
+    r"""A checkpoint belongs to another run than the one that wants to resume."""
+
+
+class NotFiniteError(CGTError):
+    r"""The loss became infinite or not a number."""
+
+
+class DistributedError(CGTError):
+    r"""Processes cannot work together, or one of them failed."""

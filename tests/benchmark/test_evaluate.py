@@ -65,6 +65,10 @@ def test_report_stands_by_itself(evaluated, tmp_path):
     page = Page(text)
     assert page.tags.count('svg') == 4 and 'script' not in page.tags
     assert page.links == []  # nothing is fetched
+    best = evaluated['fit']['best_epoch']
+    assert all(f'>{label}</text>' in text for label in ['training', 'held out', 'kept'])
+    assert f'epoch {best + 1} were kept' in text
+    assert f'{evaluated["fit"]["holdout_nll"][best]:.3f} on held-out' in text
     assert text.count('<td>GCN</td>') == 1 and 'Trained on generated' in text
     for sentence in evaluated['card']['privacy']['not_guaranteed']:
         assert sentence.split("'")[0][:40] in text

@@ -1,10 +1,14 @@
+import functools
+
 import pytest
 import torch
 
 from torch_geometric_cgt import CGTGenerator, FitConfig
 from torch_geometric_cgt.errors import CGTError
-from torch_geometric_cgt.training import evaluate, fit, resolve_device, sample
+from torch_geometric_cgt.training import World, evaluate, fit, resolve_device, sample
 from torch_geometric_cgt.training.fit import warmup_cosine
+from torch_geometric_cgt.training.seeds import seeded
+from torch_geometric_cgt.training.watch import Watch
 
 
 def model(seed=0) -> CGTGenerator:
@@ -33,12 +37,14 @@ def test_trees_are_drawn_anew_each_epoch():
     calls = []
 
     def counted(index, rng):
-        calls.append(index.sort().values)
+        calls.append(index)
         return draw(index, rng)
 
     fit(model(), counted, Y, FitConfig(epochs=3, batch_size=50), log=False)
-    assert [len(call) for call in calls] == [10, 90, 90, 90]  # held out once, then each epoch
-    assert not set(calls[0].tolist()) & set(calls[1].tolist())
+    assert [len(call) for call in calls] == [10, *[50, 40] * 3]  # held out once, then each step
+    first, second = (torch.cat(calls[i : i + 2]).tolist() for i in (1, 3))
+    assert sorted(first) == sorted(second) and first != second
+    assert not set(calls[0].tolist()) & set(first)
 
 
 def test_stops_early_and_keeps_the_best_weights():
@@ -54,8 +60,8 @@ def test_stops_early_and_keeps_the_best_weights():
     result = fit(generator, memorise, Y, config, log=False)
     assert len(result.holdout_nll) == result.best_epoch + 1 + config.patience < 200
     assert min(result.holdout_nll) == result.holdout_nll[result.best_epoch]
-    perm = torch.randperm(100, generator=torch.Generator().manual_seed(0))[:10]
-    assert evaluate(generator, noise[perm], Y[perm]) == pytest.approx(min(result.holdout_nll))
+    held = torch.randperm(100, generator=seeded(0, 'holdout'))[:10]
+    assert evaluate(generator, noise[held], Y[held]) == pytest.approx(min(result.holdout_nll))
 
 
 def test_same_seed_same_weights_whatever_the_global_state():
@@ -73,7 +79,7 @@ def test_same_seed_same_weights_whatever_the_global_state():
 def test_not_finite_loss_is_reported():
     generator = model()
     torch.nn.init.constant_(generator.head.bias, float('nan'))
-    with pytest.raises(CGTError, match='not finite after epoch 1'):
+    with pytest.raises(CGTError, match=r'step 1 of 2 .learning rate 0.001.* no checkpoint'):
         fit(generator, draw, Y, FitConfig(epochs=2), log=False)
 
 
@@ -89,7 +95,18 @@ def test_learning_rate_rises_then_falls():
     assert rates[10] == 1.0 and rates[-1] < 0.01
 
 
-@pytest.mark.parametrize('wrong', [{'epochs': 0}, {'holdout': 1.0}, {'lr': 0.0}, {'patience': 0}])
+WRONG = [
+    {'precision': 'float16'},
+    {'accumulate': 0},
+    {'accumulate': 129},
+    {'checkpoint_minutes': -1.0},
+    {'checkpoint_minutes': float('nan')},
+]
+
+
+@pytest.mark.parametrize(
+    'wrong', [{'epochs': 0}, {'holdout': 1.0}, {'lr': 0.0}, {'patience': 0}, *WRONG]
+)
 def test_wrong_config(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         FitConfig(**wrong)
@@ -103,3 +120,66 @@ def test_device():
 def test_sampling_in_batches_gives_every_row():
     tokens = sample(model(), torch.zeros(25, dtype=torch.long), batch_size=10, log=False)
     assert tokens.shape == (25, 7) and (tokens[:, 0] < 4).all()
+
+
+def trained(**changes) -> CGTGenerator:
+    generator = model()
+    config = FitConfig(**{'epochs': 3, 'batch_size': 16, 'lr': 0.01, **changes})
+    fit(generator, draw, Y, config, log=False)
+    return generator
+
+
+def test_bfloat16_trains_float32_weights():
+    generator, dtypes = model(), []
+    generator.blocks[0].query.register_forward_hook(lambda *io: dtypes.append(io[2].dtype))
+    config = FitConfig(epochs=40, batch_size=16, lr=0.01, precision='bfloat16')
+    result = fit(generator, draw, Y, config, log=False)
+    assert set(dtypes) == {torch.bfloat16, torch.float32}  # trained, and evaluated
+    assert {p.dtype for p in generator.parameters()} == {torch.float32}
+    assert min(result.holdout_nll) < 0.1
+
+
+def test_compiled_model_leaves_plain_names(monkeypatch):
+    monkeypatch.setattr(torch, 'compile', functools.partial(torch.compile, backend='eager'))
+    compiled, plain = trained(compile=True).state_dict(), trained().state_dict()
+    assert list(compiled) == list(plain)
+    assert all(torch.allclose(compiled[name], plain[name], atol=1e-4) for name in plain)
+
+
+@pytest.mark.slow
+def test_compiled_by_the_default_backend():
+    compiled, plain = trained(compile=True).state_dict(), trained().state_dict()
+    assert all(torch.allclose(compiled[name], plain[name], atol=1e-3) for name in plain)
+
+
+def test_live_line(capsys):
+    fit(model(), draw, Y, FitConfig(epochs=2, batch_size=16))
+    shown = capsys.readouterr().err
+    assert all(name in shown for name in ['fit', '12/12', 'nll=', 'holdout=', 'lr='])
+
+
+def test_gradients_are_those_of_the_mean_over_tokens_of_the_batch():
+    """Micro-batches with unequal numbers of tokens, and a last batch that is short."""
+
+    def uneven(index, rng):
+        tokens = draw(index, rng)
+        tokens[index % 4 == 0, 1:] = 4
+        return tokens
+
+    weights = []
+    for accumulate in [1, 3]:
+        generator = model()
+        config = FitConfig(epochs=3, batch_size=25, accumulate=accumulate)
+        fit(generator, uneven, Y, config, log=False)
+        weights.append(torch.cat([p.detach().flatten() for p in generator.parameters()]))
+    assert (weights[0] - weights[1]).norm() / weights[0].norm() < 1e-5
+
+
+def test_a_late_look_finds_the_first_bad_step():
+    watch = Watch(FitConfig(), World(), torch.device('meta'))
+    assert watch.every > 1
+    bad = float('nan')
+    watch.pending += [torch.tensor(pair) for pair in [[1.0, 1.0], [2.0, bad], [bad, 1.0]]]
+    assert watch.look()[1] == 2  # the step before the last
+    watch.pending.append(torch.tensor([3.0, 1.0]))
+    assert watch.look() == (3.0, None) and not watch.is_due()

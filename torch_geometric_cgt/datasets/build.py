@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,11 +13,14 @@ from tqdm import tqdm
 
 from torch_geometric_cgt.data import NUM_SPLITS, TokenTrees, TreeShape, tokens_of
 from torch_geometric_cgt.datasets.source import Source
+from torch_geometric_cgt.datasets.work import quantize_once
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
-from torch_geometric_cgt.training import FitConfig, FitResult, fit, sample
+from torch_geometric_cgt.training import FitConfig, FitResult, World, fit, sample
+from torch_geometric_cgt.training.batches import DrawTokens
 from torch_geometric_cgt.transforms import Quantize
+from torch_geometric_cgt.transforms.quantize import Clustering
 
 ENCODE_BLOCK = 1 << 16  # roots per block
 
@@ -66,8 +70,9 @@ class BuildConfig:
         return CGTGenerator(num_tokens, num_classes, self.num_neighbors, **args)
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All parameters, for a JSON file."""
-        return {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
+        r"""All parameters, for a JSON file; not how they are carried out."""
+        own = {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
+        return {**own, 'fit': self.fit.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -82,55 +87,73 @@ class Build:
     fit: FitResult
 
 
-def build(source: Source, config: BuildConfig, device: torch.device, log: bool = True) -> Build:
+def build(
+    source: Source,
+    config: BuildConfig,
+    device: torch.device,
+    work: Path,
+    log: bool = True,
+    world: World | None = None,
+    belongs_to: str = '',
+) -> Build | None:
     r"""Runs the four phases, each with a progress bar.
 
     Args:
         source (Source): The checked source graph.
         config (BuildConfig): Every parameter of the result.
         device (torch.device): Where to fit and sample.
+        work (Path): A folder for what an interrupted build needs to go on.
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
+        world (World, optional): The processes that build together; one of
+            them quantizes, all fit and sample. (default: :obj:`None`)
+        belongs_to (str, optional): A digest of source and parameters.
+            (default: :obj:`""`)
+
+    Returns:
+        The build in the first process, :obj:`None` in the others.
     """
+    world = world or World()
+    log = log and world.is_first
     shape, root, y = config.shape, source.root, source.data.y[source.root]
 
-    with tqdm(desc='quantize', unit='step', disable=not log) as bar:
-
-        def advance(step: int, total: int) -> None:
-            bar.total = total
-            bar.update()
-
-        clustering = config.quantize(device).cluster(source.data, advance)
-        cluster, codebook = clustering.cluster, clustering.codebook
-        bar.total = bar.n  # it stops where another step would not help
-        bar.refresh()
+    clustering = quantize_once(work, lambda: _quantize(source, config, device, log), world)
+    cluster, codebook = clustering.cluster, clustering.codebook
     num_tokens = codebook.size(0)
-
     graph = InNeighbors.from_edge_index(source.data.edge_index, cluster.numel())
 
     def draw_tokens(index: Tensor, rng: torch.Generator) -> Tensor:
         return tokens_of(sample_trees(graph, root[index], shape, rng), cluster, num_tokens)
 
-    rng = torch.Generator().manual_seed(stage_seed(config.seed, 'encode'))
-    blocks = []
-    with tqdm(total=root.numel(), desc='encode', unit='graph', disable=not log) as bar:
-        for index in torch.arange(root.numel()).split(ENCODE_BLOCK):
-            blocks.append(draw_tokens(index, rng))
-            bar.update(index.numel())
-    privacy = privacy_card(
-        config.k,
-        cluster,
-        source.data.y,
-        torch.cat(blocks),
-        shape.num_neighbors[0],
-        clustering.task_weight,
-    )
+    with world.together('encode'):
+        if world.is_first:
+            encoded = _encode(draw_tokens, root.numel(), stage_seed(config.seed, 'encode'), log)
+            privacy = privacy_card(
+                config.k,
+                cluster,
+                source.data.y,
+                encoded,
+                shape.num_neighbors[0],
+                clustering.task_weight,
+            )
+            del encoded
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stage_seed(config.seed, 'weights'))
         generator = config.make_generator(num_tokens, source.num_classes)
     split = source.split_codes(stage_seed(config.seed, 'split'))[root]
-    fit_seed = stage_seed(config.seed, 'fit')
-    result = fit(generator, draw_tokens, y, config.fit, fit_seed, device, log, split)
+    result = fit(
+        generator,
+        draw_tokens,
+        y,
+        config.fit,
+        stage_seed(config.seed, 'fit'),
+        device,
+        log,
+        split,
+        checkpoint=work,
+        belongs_to=belongs_to,
+        world=world,
+    )
 
     new_y, new_split = draw_roots(
         y,
@@ -139,10 +162,37 @@ def build(source: Source, config: BuildConfig, device: torch.device, log: bool =
         torch.Generator().manual_seed(stage_seed(config.seed, 'labels')),
     )
     sample_seed = stage_seed(config.seed, 'sample')
-    tokens = sample(generator, new_y, sample_seed, device=device, log=log, split=new_split)
+    tokens = sample(
+        generator, new_y, sample_seed, device=device, log=log, split=new_split, world=world
+    )
+    if not world.is_first:
+        return None
     trees = TokenTrees(tokens, new_y, new_split, num_tokens, source.num_classes, shape)
     trees.validate()
     return Build(trees, codebook, privacy, cluster, generator.cpu(), result)
+
+
+def _quantize(source: Source, config: BuildConfig, device: torch.device, log: bool) -> Clustering:
+    with tqdm(desc='quantize', unit='step', disable=not log) as bar:
+
+        def advance(step: int, total: int) -> None:
+            bar.total = total
+            bar.update()
+
+        clustering = config.quantize(device).cluster(source.data, advance)
+        bar.total = bar.n  # it stops where another step would not help
+        bar.refresh()
+    return clustering
+
+
+def _encode(draw_tokens: DrawTokens, num_roots: int, seed: int, log: bool) -> Tensor:
+    r"""One computation graph of each root, to count what is unique among them."""
+    rng, blocks = torch.Generator().manual_seed(seed), []
+    with tqdm(total=num_roots, desc='encode', unit='graph', disable=not log) as bar:
+        for index in torch.arange(num_roots).split(ENCODE_BLOCK):
+            blocks.append(draw_tokens(index, rng))
+            bar.update(index.numel())
+    return torch.cat(blocks)
 
 
 def draw_roots(

@@ -3,7 +3,9 @@ r"""The synthetic substitute of a graph, as a PyG dataset."""
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,13 +27,14 @@ from torch_geometric_cgt.data.files import atomic_folder, require_writable
 from torch_geometric_cgt.datasets.build import BuildConfig, build
 from torch_geometric_cgt.datasets.cache import cache_name, read_cache, write_cache
 from torch_geometric_cgt.datasets.release import Release, read_release, write_release
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.datasets.source import Source, check_source
 from torch_geometric_cgt.datasets.sources import cache_folder
+from torch_geometric_cgt.datasets.work import exclusive
 from torch_geometric_cgt.errors import CorruptFileError, UnsupportedError
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import PrivacyCard
 from torch_geometric_cgt.sampler import TreeNeighborSampler
-from torch_geometric_cgt.training import FitConfig, resolve_device
+from torch_geometric_cgt.training import FitConfig, World, join_world, resolve_device
 
 
 class SyntheticCGTDataset(Dataset):
@@ -47,7 +50,8 @@ class SyntheticCGTDataset(Dataset):
     The first construction quantizes the features, fits a
     :class:`~torch_geometric_cgt.nn.CGTGenerator` and samples from it; the
     result is kept under :obj:`root` and later constructions with the same
-    source and parameters load it.
+    source and parameters load it. In a script that :obj:`torchrun` started,
+    every process must construct it: one quantizes, all fit and sample.
 
     Args:
         source (Dataset or Data): A PyG dataset of one graph, or the graph.
@@ -89,6 +93,9 @@ class SyntheticCGTDataset(Dataset):
             (default: :obj:`None`)
         fit_config (FitConfig, optional): How to train.
             (default: :obj:`None`)
+        resume (bool, optional): Whether to go on where a killed construction
+            with the same source and parameters stopped.
+            (default: :obj:`True`)
     """
 
     def __init__(
@@ -110,6 +117,7 @@ class SyntheticCGTDataset(Dataset):
         task_weight: float | str | None = None,
         generator_args: dict[str, Any] | None = None,
         fit_config: FitConfig | None = None,
+        resume: bool = True,
     ) -> None:
         if epsilon is not None or delta is not None:
             raise UnsupportedError(
@@ -131,10 +139,10 @@ class SyntheticCGTDataset(Dataset):
         config.quantize().num_clusters_for(int(checked.data.num_nodes or 0))
         folder = Path(root).expanduser() if root is not None else cache_folder() / 'synthetic'
         path = folder / cache_name(checked, config)
-        if force_reload or not path.exists():
-            require_writable(folder)
-            result = build(checked, config, resolve_device(device), log)
-            write_cache(path, checked, config, result)
+        device = resolve_device(device)
+        world = join_world(device)
+        if world.first(force_reload or not path.exists()):
+            _build(path, checked, config, device, world, force_reload, resume, log)
         try:
             cached = read_cache(path)
         except CorruptFileError as error:
@@ -274,3 +282,33 @@ class SyntheticCGTDataset(Dataset):
     def __repr__(self) -> str:
         name = self.card['source']['name']
         return f'{self.__class__.__name__}({name}, k={self.privacy.k}, trees={len(self.trees)})'
+
+
+def _build(
+    path: Path,
+    source: Source,
+    config: BuildConfig,
+    device: torch.device,
+    world: World,
+    again: bool,
+    resume: bool,
+    log: bool,
+) -> None:
+    r"""Builds a dataset into its cache folder, from where an interrupted build
+    stopped. All processes take part, the first one writes.
+    """
+    work = path.with_name(f'{path.name}.fit')
+    with ExitStack() as stack:
+        with world.together('prepare the build'):
+            if world.is_first:
+                require_writable(path.parent)
+                stack.enter_context(exclusive(work))
+                if again or not resume:
+                    for part in work.iterdir():
+                        shutil.rmtree(part)
+        if world.first(again or not path.exists()):  # whoever held the folder may have built it
+            result = build(source, config, device, work, log, world, path.name)
+            with world.together('write the dataset'):
+                if result is not None:
+                    write_cache(path, source, config, result)
+                    shutil.rmtree(work, ignore_errors=True)

@@ -1,7 +1,20 @@
-r"""Fitting and sampling."""
+r"""Fitting and sampling, by one process or several."""
 
+from torch_geometric_cgt.training.config import FitConfig, FitResult
 from torch_geometric_cgt.training.device import resolve_device
-from torch_geometric_cgt.training.fit import FitConfig, FitResult, evaluate, fit
+from torch_geometric_cgt.training.distributed import World, join_world, leave_world
+from torch_geometric_cgt.training.fit import fit
+from torch_geometric_cgt.training.loss import evaluate
 from torch_geometric_cgt.training.sample import sample
 
-__all__ = ['FitConfig', 'FitResult', 'evaluate', 'fit', 'resolve_device', 'sample']
+__all__ = [
+    'FitConfig',
+    'FitResult',
+    'World',
+    'evaluate',
+    'fit',
+    'join_world',
+    'leave_world',
+    'resolve_device',
+    'sample',
+]

@@ -4,78 +4,47 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from torch_geometric_cgt.errors import CGTError
+from torch_geometric_cgt.errors import NotFiniteError
 from torch_geometric_cgt.nn import CGTGenerator
-
-
-@dataclass(frozen=True)
-class FitConfig:
-    r"""How a generator is trained.
-
-    Args:
-        epochs (int, optional): The largest number of epochs.
-            (default: :obj:`40`)
-        batch_size (int, optional): Computation graphs per step.
-            (default: :obj:`128`)
-        lr (float, optional): The peak learning rate. (default: :obj:`1e-3`)
-        weight_decay (float, optional): The weight decay of AdamW.
-            (default: :obj:`0.05`)
-        warmup (float, optional): The share of all steps during which the
-            learning rate rises; it falls as a cosine afterwards.
-            (default: :obj:`0.1`)
-        clip (float, optional): The largest norm of a gradient.
-            (default: :obj:`1.0`)
-        holdout (float, optional): The share of roots whose likelihood decides
-            when to stop. (default: :obj:`0.1`)
-        patience (int, optional): Epochs without a better held-out likelihood
-            before training stops. (default: :obj:`10`)
-    """
-
-    epochs: int = 40
-    batch_size: int = 128
-    lr: float = 1e-3
-    weight_decay: float = 0.05
-    warmup: float = 0.1
-    clip: float = 1.0
-    holdout: float = 0.1
-    patience: int = 10
-
-    def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1 or self.patience < 1:
-            raise ValueError(f"'epochs', 'batch_size' and 'patience' must be >= 1 (got {self})")
-        if not 0 <= self.holdout < 1:
-            raise ValueError(f"'holdout' must lie in [0, 1) (got {self.holdout})")
-        if self.lr <= 0 or self.clip <= 0:
-            raise ValueError(f"'lr' and 'clip' must be positive (got {self.lr} and {self.clip})")
-
-
-@dataclass
-class FitResult:
-    r"""What happened: one entry per epoch, and which epoch's weights were kept."""
-
-    train_nll: list[float] = field(default_factory=list)
-    holdout_nll: list[float] = field(default_factory=list)
-    best_epoch: int = 0
+from torch_geometric_cgt.training.batches import Batch, Batches, DrawTokens
+from torch_geometric_cgt.training.checkpoint import Checkpoints, TrainingState, fingerprint
+from torch_geometric_cgt.training.config import FitConfig, FitResult
+from torch_geometric_cgt.training.device import fork_rng
+from torch_geometric_cgt.training.distributed import World
+from torch_geometric_cgt.training.loss import batch_loss, evaluate
+from torch_geometric_cgt.training.seeds import derive_seed
+from torch_geometric_cgt.training.step import train_step
+from torch_geometric_cgt.training.watch import Watch
 
 
 def fit(
     generator: CGTGenerator,
-    draw_tokens: Callable[[Tensor, torch.Generator], Tensor],
+    draw_tokens: DrawTokens,
     y: Tensor,
     config: FitConfig,
     seed: int = 0,
     device: torch.device | str = 'cpu',
     log: bool = True,
     split: Tensor | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = True,
+    belongs_to: str = '',
+    world: World | None = None,
 ) -> FitResult:
     r"""Fits a generator in place and leaves it with its best weights.
+
+    All randomness is a function of the seed and the place in the run. A run
+    that was killed and resumed on one CPU thread ends with the same bits as
+    one that was not; several processes follow the same trajectory as one, up
+    to rounding and dropout.
 
     Args:
         generator (CGTGenerator): The model.
@@ -91,93 +60,113 @@ def fit(
             (default: :obj:`True`)
         split (torch.Tensor, optional): The split code of every root; needed
             by models that are conditioned on it. (default: :obj:`None`)
+        checkpoint (str, optional): The folder of checkpoints, on storage that
+            all processes see. By default, none are written.
+            (default: :obj:`None`)
+        resume (bool, optional): Whether to go on from the last checkpoint in
+            that folder. (default: :obj:`True`)
+        belongs_to (str, optional): A name or digest of what :obj:`draw_tokens`
+            draws from; checkpoints under another one are refused.
+            (default: :obj:`""`)
+        world (World, optional): The processes that fit together, see
+            :meth:`~torch_geometric_cgt.training.join_world`. By default, this
+            process alone. (default: :obj:`None`)
     """
-    if split is None:
-        split = torch.zeros_like(y)
-    rng = torch.Generator().manual_seed(seed)
-    perm = torch.randperm(y.numel(), generator=rng)
-    num_holdout = int(config.holdout * y.numel())
-    held_out, train = perm[:num_holdout], perm[num_holdout:]
-    held_out_tokens = draw_tokens(held_out, rng)
+    world = world or World()
+    device = torch.device(device)
+    split = torch.zeros_like(y) if split is None else split
+    batches = Batches(generator, draw_tokens, y, split, config, seed, world)
+    held_out = batches.held_out_batch()
+    steps = config.epochs * batches.num_steps
 
     generator.to(device)
     optimizer = torch.optim.AdamW(
         generator.parameters(), lr=config.lr, weight_decay=config.weight_decay
     )
-    steps = config.epochs * math.ceil(train.numel() / config.batch_size)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: warmup_cosine(step, steps, config.warmup)
-    )
+    state, checkpoints = TrainingState(), None
+    if checkpoint is not None:
+        identity = _identity(generator, batches, held_out, belongs_to)
+        checkpoints = Checkpoints(Path(checkpoint), identity, batches.num_steps, world)
+        if resume:
+            state = checkpoints.load(generator, optimizer) or state
+        else:
+            checkpoints.clear()
+    model = wrap(generator, batches, config, world, device)
 
-    result = FitResult()
-    best_nll, best_weights = math.inf, None
+    watch = Watch(config, world, device)
+    position = state.epoch * batches.num_steps + state.step
+    hide = not (log and world.is_first)
     with (
-        torch.random.fork_rng(devices=[]),
-        tqdm(total=steps, desc='fit', unit='step', disable=not log) as bar,
+        fork_rng(device),
+        tqdm(total=steps, initial=position, desc='fit', unit='step', disable=hide) as bar,
     ):
-        torch.manual_seed(seed)  # dropout
-        for epoch in range(config.epochs):
+        while not is_finished(state, config):
             generator.train()
-            order = train[torch.randperm(train.numel(), generator=rng)]
-            tokens = draw_tokens(order, rng)
-            total = torch.zeros((), device=device)
-            for rows in torch.arange(order.numel()).split(config.batch_size):
-                root = order[rows]
-                loss = generator(
-                    tokens[rows].to(device), y[root].to(device), split[root].to(device)
+            order = batches.order(state.epoch)
+            while state.step < batches.num_steps:
+                position = state.epoch * batches.num_steps + state.step
+                lr = config.lr * warmup_cosine(position, steps, config.warmup)
+                for group in optimizer.param_groups:
+                    group['lr'] = lr
+                parts = batches.parts(order, state.epoch, state.step)
+                dropout_seed = derive_seed(seed, 'dropout', state.epoch, state.step, world.rank)
+                watch.pending.append(
+                    train_step(model, optimizer, parts, config, dropout_seed, world, device)
                 )
-                optimizer.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(generator.parameters(), config.clip)
-                optimizer.step()
-                schedule.step()
-                total += loss.detach() * rows.numel()
+                state.count += sum(part.count for part in parts)
+                state.step += 1
                 bar.update()
-            result.train_nll.append(float(total) / order.numel())
-            if not math.isfinite(result.train_nll[-1]):
-                raise CGTError(
-                    f'The loss is not finite after epoch {epoch + 1} '
-                    f'(learning rate {schedule.get_last_lr()[0]:.2g}): lower the learning rate'
-                )
-            if num_holdout == 0:
-                result.best_epoch = epoch
-                continue
-            nll = evaluate(
-                generator, held_out_tokens, y[held_out], split[held_out], config.batch_size
-            )
-            result.holdout_nll.append(nll)
-            bar.set_postfix(nll=f'{result.train_nll[-1]:.3f}', holdout=f'{nll:.3f}')
-            if nll < best_nll:
-                best_nll, result.best_epoch = nll, epoch
-                best_weights = copy.deepcopy(generator.state_dict())
-            elif epoch - result.best_epoch >= config.patience:
-                break
-    if best_weights is not None:
-        generator.load_state_dict(best_weights)
+
+                if state.step % watch.every == 0 or state.step == batches.num_steps:
+                    nll, bad_age = watch.look()
+                    if bad_age is not None:
+                        bad = position + 1 - bad_age
+                        raise NotFiniteError(_not_finite(bad, steps, config, checkpoints))
+                    state.nll += nll
+                    bar.set_postfix(_live(state, optimizer), refresh=False)
+                    if checkpoints is not None and watch.is_due():
+                        checkpoints.save(state, generator, optimizer)
+                        watch.saved()
+
+            nll, count = _epoch_total(state, world)
+            state.result.train_nll.append(nll / count)
+            if held_out.count:
+                _hold_out(state, generator, held_out, config, world)
+            else:
+                state.result.best_epoch = state.epoch
+            bar.set_postfix(_live(state, optimizer))
+            state.epoch, state.step, state.nll, state.count = state.epoch + 1, 0, 0.0, 0
+        if checkpoints is not None:
+            checkpoints.save(state, generator, optimizer)
+    if state.best is not None:
+        generator.load_state_dict(state.best)
     generator.eval()
-    return result
+    return state.result
 
 
-@torch.no_grad()
-def evaluate(
+def wrap(
     generator: CGTGenerator,
-    tokens: Tensor,
-    y: Tensor,
-    split: Tensor | None = None,
-    batch_size: int = 512,
-) -> float:
-    r"""The mean negative log-likelihood per counted token of some trees."""
-    generator.eval()
-    device = next(generator.parameters()).device
-    total, count = 0.0, 0
-    if split is None:
-        split = torch.zeros_like(y)
-    for rows in torch.arange(y.numel()).split(batch_size):
-        part = tokens[rows].to(device)
-        log_prob = generator.log_prob(part, y[rows].to(device), split[rows].to(device))
-        total -= float(log_prob.sum())
-        count += int(generator.counted_slots(part).sum())
-    return total / count
+    batches: Batches,
+    config: FitConfig,
+    world: World,
+    device: torch.device,
+) -> nn.Module:
+    r"""The model as it is trained. Wrappers share its weights, and the names
+    of the weights stay as they are.
+    """
+    model: nn.Module = generator
+    if config.compile:
+        # What a model computes once and keeps is not for the compiler.
+        with torch.no_grad(), fork_rng(device):
+            batch_loss(model, batches.first_tree().to(device))
+        model = torch.compile(model)  # type: ignore[assignment]
+    return DistributedDataParallel(model) if world.size > 1 else model
+
+
+def is_finished(state: TrainingState, config: FitConfig) -> bool:
+    r"""Whether all epochs are over, or too many brought nothing."""
+    waited = state.epoch - 1 - state.result.best_epoch
+    return state.epoch >= config.epochs or waited >= config.patience
 
 
 def warmup_cosine(step: int, steps: int, warmup: float) -> float:
@@ -186,3 +175,61 @@ def warmup_cosine(step: int, steps: int, warmup: float) -> float:
     if step < rise:
         return (step + 1) / rise
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - rise) / max(1, steps - rise))))
+
+
+def _hold_out(
+    state: TrainingState,
+    generator: CGTGenerator,
+    held_out: Batch,
+    config: FitConfig,
+    world: World,
+) -> None:
+    r"""Adds the held-out likelihood of an epoch and keeps weights that raise it."""
+    size = max(1, config.batch_size // config.accumulate)
+    nll = evaluate(generator, held_out.tokens, held_out.y, held_out.split, size, world)
+    if not math.isfinite(nll):
+        raise NotFiniteError(f'The held-out loss is not finite after epoch {state.epoch + 1}')
+    result = state.result
+    if state.best is None or nll < result.holdout_nll[result.best_epoch]:
+        result.best_epoch = state.epoch
+        state.best = copy.deepcopy(generator.state_dict())
+    result.holdout_nll.append(nll)
+
+
+def _epoch_total(state: TrainingState, world: World) -> tuple[float, int]:
+    totals = world.gather((state.nll, state.count))
+    return sum(nll for nll, _ in totals), sum(count for _, count in totals)
+
+
+def _live(state: TrainingState, optimizer: torch.optim.Optimizer) -> dict[str, str]:
+    r"""What the progress bar tells: the loss of this epoch so far, the last
+    held-out loss and the learning rate.
+    """
+    live = {'nll': f'{state.nll / max(1, state.count):.3f}'}
+    if state.result.holdout_nll:
+        live['holdout'] = f'{state.result.holdout_nll[-1]:.3f}'
+    return {**live, 'lr': f'{optimizer.param_groups[0]["lr"]:.1e}'}
+
+
+def _identity(
+    generator: CGTGenerator, batches: Batches, held_out: Batch, belongs_to: str
+) -> dict[str, Any]:
+    r"""What makes two runs the same."""
+    return {
+        **{f'generator.{name}': value for name, value in generator.config().items()},
+        **{f'fit.{name}': value for name, value in batches.config.to_dict().items()},
+        'seed': batches.seed,
+        'num_roots': batches.y.numel(),
+        'roots': fingerprint([batches.y, batches.split, held_out.tokens]),
+        'initial_weights': fingerprint(generator.state_dict().values()),
+        'belongs_to': belongs_to,
+    }
+
+
+def _not_finite(step: int, steps: int, config: FitConfig, checkpoints: Checkpoints | None) -> str:
+    last = checkpoints.last if checkpoints is not None else None
+    return (
+        f'The loss is not finite at step {step + 1} of {steps} (learning rate '
+        f'{config.lr * warmup_cosine(step, steps, config.warmup):.2g}): lower the learning rate. '
+        + (f"The last good checkpoint is '{last}'" if last else 'There is no checkpoint')
+    )

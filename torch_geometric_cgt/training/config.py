@@ -1,0 +1,93 @@
+r"""How a generator is trained, and what happened."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+PRECISIONS = ('float32', 'bfloat16')
+RUNTIME = ('compile', 'checkpoint_minutes')  # these do not say what is modelled
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    r"""How a generator is trained.
+
+    Args:
+        epochs (int, optional): The largest number of epochs.
+            (default: :obj:`40`)
+        batch_size (int, optional): Computation graphs per step, over all
+            processes together. (default: :obj:`128`)
+        lr (float, optional): The peak learning rate. (default: :obj:`1e-3`)
+        weight_decay (float, optional): The weight decay of AdamW.
+            (default: :obj:`0.05`)
+        warmup (float, optional): The share of all steps during which the
+            learning rate rises; it falls as a cosine afterwards.
+            (default: :obj:`0.1`)
+        clip (float, optional): The largest norm of a gradient.
+            (default: :obj:`1.0`)
+        holdout (float, optional): The share of roots whose likelihood decides
+            when to stop. (default: :obj:`0.1`)
+        patience (int, optional): Epochs without a better held-out likelihood
+            before training stops. (default: :obj:`10`)
+        precision (str, optional): :obj:`"float32"`, or :obj:`"bfloat16"` for
+            autocast; weights and held-out likelihood stay in float32.
+            (default: :obj:`"float32"`)
+        accumulate (int, optional): The number of parts in which each process
+            works through its share of a batch, to save memory.
+            (default: :obj:`1`)
+        compile (bool, optional): Whether to compile the model. It changes
+            the speed, and results by rounding only.
+            (default: :obj:`False`)
+        checkpoint_minutes (float, optional): Minutes between checkpoints,
+            where checkpoints are written; :obj:`0` writes one after every
+            step. (default: :obj:`5.0`)
+    """
+
+    epochs: int = 40
+    batch_size: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 0.05
+    warmup: float = 0.1
+    clip: float = 1.0
+    holdout: float = 0.1
+    patience: int = 10
+    precision: str = 'float32'
+    accumulate: int = 1
+    compile: bool = False
+    checkpoint_minutes: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1 or self.patience < 1:
+            raise ValueError(f"'epochs', 'batch_size' and 'patience' must be >= 1 (got {self})")
+        if not 0 <= self.holdout < 1:
+            raise ValueError(f"'holdout' must lie in [0, 1) (got {self.holdout})")
+        if self.lr <= 0 or self.clip <= 0:
+            raise ValueError(f"'lr' and 'clip' must be positive (got {self.lr} and {self.clip})")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"'precision' must be one of {PRECISIONS} (got '{self.precision}')")
+        if not 1 <= self.accumulate <= self.batch_size:
+            raise ValueError(
+                f"'accumulate' must lie between 1 and the batch size of {self.batch_size} "
+                f'(got {self.accumulate})'
+            )
+        if not self.checkpoint_minutes >= 0:
+            raise ValueError(
+                f"'checkpoint_minutes' must not be negative (got {self.checkpoint_minutes})"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Every parameter that the fitted weights depend on by more than
+        rounding; how it is run (compiled, with how many checkpoints) is not
+        among them.
+        """
+        return {name: value for name, value in asdict(self).items() if name not in RUNTIME}
+
+
+@dataclass
+class FitResult:
+    r"""What happened: one entry per epoch, and which epoch's weights were kept."""
+
+    train_nll: list[float] = field(default_factory=list)
+    holdout_nll: list[float] = field(default_factory=list)
+    best_epoch: int = 0

@@ -1,0 +1,57 @@
+r"""The loss of a batch, and the likelihood of trees that were held out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.training.batches import Batch
+from torch_geometric_cgt.training.distributed import World
+
+
+def batch_loss(model: nn.Module, batch: Batch) -> Tensor:
+    r"""The mean negative log-likelihood per counted token of a batch: the one
+    place where training calls the model.
+
+    Args:
+        model (torch.nn.Module): The generator, or a compiled or distributed
+            wrapper of it.
+        batch (Batch): Token trees on the device of the model.
+    """
+    return model(batch.tokens, batch.y, batch.split)
+
+
+@torch.no_grad()
+def evaluate(
+    generator: CGTGenerator,
+    tokens: Tensor,
+    y: Tensor,
+    split: Tensor | None = None,
+    batch_size: int = 512,
+    world: World | None = None,
+) -> float:
+    r"""The mean negative log-likelihood per counted token of some trees.
+
+    Args:
+        generator (CGTGenerator): The model; it is left in evaluation mode.
+        tokens (torch.Tensor): Token trees, ``[n, T]``.
+        y (torch.Tensor): The labels of the roots, ``[n]``.
+        split (torch.Tensor, optional): The split codes of the roots, ``[n]``.
+            (default: :obj:`None`)
+        batch_size (int, optional): Trees per batch. (default: :obj:`512`)
+        world (World, optional): Processes that share the work; each of them
+            must be given all trees. (default: :obj:`None`)
+    """
+    world = world or World()
+    generator.eval()
+    device = next(generator.parameters()).device
+    if split is None:
+        split = torch.zeros_like(y)
+    log_prob = torch.zeros(y.numel(), device=device)
+    for rows in torch.arange(y.numel()).split(batch_size)[world.rank :: world.size]:
+        batch = (part[rows].to(device) for part in (tokens, y, split))
+        log_prob[rows.to(device)] = generator.log_prob(*batch).float()
+    # Added up in one order, whoever computed them.
+    total = world.sum(log_prob).cpu().double().sum()
+    return -float(total) / int(generator.counted_slots(tokens).sum())
