@@ -168,11 +168,11 @@ def test_a_checkpoint_that_lies_about_its_content_is_refused(cut):
     path = cut / 'step-000000009'
     content = read_sealed_json(path / 'state.json')
     tensors = read_tensors(path / 'state.safetensors')
-    tensors.pop('weights.head.bias')
+    tensors.pop('weights.head.hidden.bias')
     write_tensors(path / 'state.safetensors', tensors)
     del content['checksum'], content['files']
     write_sealed_json(path / 'state.json', content, ['state.safetensors'])
-    with pytest.raises(CorruptFileError, match=r'(?s)step-000000009.*head\.bias'):
+    with pytest.raises(CorruptFileError, match=r'(?s)step-000000009.*head\.hidden\.bias'):
         resume(cut)
 
 
@@ -181,9 +181,9 @@ def test_a_bad_state_never_becomes_a_checkpoint(tmp_path):
 
     def poisoned(index, rng):
         calls.append(1)
-        if len(calls) == 8:  # the seventh step
+        if len(calls) == 9:  # the seventh step
             with torch.no_grad():
-                generator.head.bias.fill_(float('inf'))
+                generator.head.hidden.bias.fill_(float('inf'))
         return draw(index, rng)
 
     with pytest.raises(NotFiniteError, match=r"step 7 of 24 .learning rate.*'.*step-000000006'"):

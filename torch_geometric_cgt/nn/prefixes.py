@@ -69,7 +69,7 @@ class Prefixes(Movable):
             above = index[-1]
             if layer > 0:
                 above = above.repeat_interleave(shape.num_neighbors[layer - 1], dim=1)
-            real = slots != num_tokens
+            real = (slots != num_tokens) & (above >= 0)  # nothing is below a null slot
             path = above * (num_tokens + 1) + slots
             key, inverse = path[real].unique(return_inverse=True)
             index.append(torch.full_like(slots, -1).masked_scatter(real, inverse))

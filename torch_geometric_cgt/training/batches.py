@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.nn.moving import Movable
+from torch_geometric_cgt.nn.plan import Plan
 from torch_geometric_cgt.training.config import FitConfig
 from torch_geometric_cgt.training.distributed import World
 from torch_geometric_cgt.training.seeds import seeded
 
 DRAW_BLOCK = 128  # roots per call of the sampler, a part of what a seed means
 
+MARGINAL_ROOTS = 100_000  # enough for histograms
+
 DrawTokens = Callable[[Tensor, torch.Generator], Tensor]
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Movable):
     r"""Token trees with what they are conditioned on."""
 
     tokens: Tensor  # [B, T]
     y: Tensor  # [B]
     split: Tensor  # [B]
     count: int  # tokens that carry likelihood; 0 if the batch only fills a gap
+    plan: Plan | None  # what the model can know before its weights come in
 
-    def to(self, device: torch.device) -> Batch:
-        return Batch(self.tokens.to(device), self.y.to(device), self.split.to(device), self.count)
+
+def make_batch(generator: CGTGenerator, tokens: Tensor, y: Tensor, split: Tensor) -> Batch:
+    r"""Counts and plans what a batch holds, on the CPU."""
+    count = int(generator.counted_slots(tokens).sum())
+    return Batch(tokens, y, split, count, generator.plan(tokens, y, split))
 
 
 class Batches:
@@ -76,8 +84,14 @@ class Batches:
         r"""The held-out roots, with trees that stay the same."""
         rows = self.held_out
         if rows.numel() == 0:
-            return Batch(rows.view(0, 1), self.y[rows], self.split[rows], 0)
-        return self._batch(rows, self._draw(rows, 0, rows.numel(), 'held-out trees'))
+            return Batch(rows.view(0, 1), self.y[rows], self.split[rows], 0, None)
+        tokens = self._draw(rows, 0, rows.numel(), 'held-out trees')
+        return make_batch(self.generator, tokens, self.y[rows], self.split[rows])
+
+    def marginal_trees(self) -> tuple[Tensor, Tensor]:
+        r"""Trees of training roots, and their labels, that histograms are taken from."""
+        rows = self.train[:MARGINAL_ROOTS]
+        return self._draw(rows, 0, rows.numel(), 'marginals'), self.y[rows]
 
     def first_tree(self) -> Batch:
         r"""A batch of one tree, for a trial."""
@@ -124,5 +138,5 @@ class Batches:
         return torch.cat(blocks)[begin - first * DRAW_BLOCK : end - first * DRAW_BLOCK]
 
     def _batch(self, root: Tensor, tokens: Tensor, fills_gap: bool = False) -> Batch:
-        count = 0 if fills_gap else int(self.generator.counted_slots(tokens).sum())
-        return Batch(tokens, self.y[root], self.split[root], count)
+        batch = make_batch(self.generator, tokens, self.y[root], self.split[root])
+        return replace(batch, count=0) if fills_gap else batch

@@ -79,6 +79,7 @@ def fit(
     held_out = batches.held_out_batch()
     steps = config.epochs * batches.num_steps
 
+    generator.set_marginals(*batches.marginal_trees())
     generator.to(device)
     optimizer = torch.optim.AdamW(
         generator.parameters(), lr=config.lr, weight_decay=config.weight_decay
@@ -159,7 +160,7 @@ def wrap(
         # What a model computes once and keeps is not for the compiler.
         with torch.no_grad(), fork_rng(device):
             batch_loss(model, batches.first_tree().to(device))
-        model = torch.compile(model)  # type: ignore[assignment]
+        model = torch.compile(model, dynamic=True)  # type: ignore[assignment]
     return DistributedDataParallel(model) if world.size > 1 else model
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.training.batches import Batch
+from torch_geometric_cgt.training.batches import Batch, make_batch
 from torch_geometric_cgt.training.distributed import World
 
 
@@ -19,7 +19,7 @@ def batch_loss(model: nn.Module, batch: Batch) -> Tensor:
             wrapper of it.
         batch (Batch): Token trees on the device of the model.
     """
-    return model(batch.tokens, batch.y, batch.split)
+    return model(batch.tokens, batch.y, batch.split, batch.plan)
 
 
 @torch.no_grad()
@@ -50,8 +50,9 @@ def evaluate(
         split = torch.zeros_like(y)
     log_prob = torch.zeros(y.numel(), device=device)
     for rows in torch.arange(y.numel()).split(batch_size)[world.rank :: world.size]:
-        batch = (part[rows].to(device) for part in (tokens, y, split))
-        log_prob[rows.to(device)] = generator.log_prob(*batch).float()
+        part = make_batch(generator, tokens[rows], y[rows], split[rows]).to(device)
+        values = generator.log_prob(part.tokens, part.y, part.split, part.plan)
+        log_prob[rows.to(device)] = values.float()
     # Added up in one order, whoever computed them.
     total = world.sum(log_prob).cpu().double().sum()
     return -float(total) / int(generator.counted_slots(tokens).sum())
