@@ -86,7 +86,7 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda text: text if text == 'auto' else float(text),
         help="weight of class probabilities when clusters are sought, or 'auto' (default: off)",
     )
-    add('--epochs', type=int, default=FitConfig.epochs, help='(default: %(default)s)')
+    add('--epochs', type=int, help='(default: 5 to 30, fewer for larger graphs)')
     add(
         '--batch-size',
         type=int,
