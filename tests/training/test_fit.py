@@ -86,7 +86,7 @@ def test_same_seed_same_weights_whatever_the_global_state():
 def test_not_finite_loss_is_reported():
     generator = model()
     torch.nn.init.constant_(generator.head.hidden.bias, float('nan'))
-    with pytest.raises(CGTError, match=r'step 1 of 2 .learning rate 0.001.* no checkpoint'):
+    with pytest.raises(CGTError, match=r'step 1 of 2 .learning rate 0.005.* no checkpoint'):
         fit(generator, draw, Y, FitConfig(epochs=2), log=False)
 
 
