@@ -122,6 +122,7 @@ class TypedChildren(nn.Module):
         channels (int): The width of the queries.
         num_types (int): The number of types.
         repeats (bool): Whether children may repeat tokens of their tree.
+        label_layers (int): The deepest layer that sees the label.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class TypedChildren(nn.Module):
         channels: int,
         num_types: int,
         repeats: bool,
+        label_layers: int,
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
@@ -140,6 +142,7 @@ class TypedChildren(nn.Module):
         self.num_classes = num_classes
         self.fan_outs = tuple(num_neighbors)
         self.num_types = num_types
+        self.label_layers = label_layers
         depth, most = len(self.fan_outs), max(self.fan_outs)
         self.hidden = nn.Linear(channels, channels)
         self.latent = nn.Embedding(num_types + 1, channels)  # the last one is the root's
@@ -266,18 +269,19 @@ class TypedChildren(nn.Module):
             y (torch.Tensor): The label of each root, ``[B]``.
             shape (TreeShape): The geometry of the trees.
         """
-        tokens, y = tokens.cpu().long(), y.cpu().long() % self.num_classes
+        tokens, y = tokens.cpu().long(), y.cpu().long()
         outputs, most = self.vocabulary.num_outputs, self.number_base.embedding_dim
         token_base, number_base = [], []
         for layer in range(shape.depth + 1):
             slots = tokens[:, shape.layer_slice(layer)]
             real = slots != self.num_tokens
-            label = y[:, None].expand_as(slots)
+            label = self._seen(y, layer)[:, None].expand_as(slots)
             output = self.vocabulary.outputs_of(slots[real])
             token_base.append(_histograms(label[real], output, self.num_classes, outputs))
             if layer < shape.depth:
                 below = tokens[:, shape.layer_slice(layer + 1)] != self.num_tokens
                 count = below.unflatten(1, (-1, shape.num_neighbors[layer])).sum(dim=2)
+                label = self._seen(y, layer + 1)[:, None].expand_as(slots)
                 number_base.append(_histograms(label[real], count[real], self.num_classes, most))
         self.token_base.weight.copy_(torch.cat(token_base))
         self.number_base.weight.copy_(torch.cat(number_base))
@@ -287,12 +291,16 @@ class TypedChildren(nn.Module):
             )
             self.vocabulary.member_base.weight.copy_((seen + 0.5).log()[:, None])
 
+    def _seen(self, y: Tensor, layer: int) -> Tensor:
+        r"""The labels as far as slots of a layer see them."""
+        return y % self.num_classes if layer <= self.label_layers else torch.zeros_like(y)
+
     def _token_base(self, y: Tensor, layer: int) -> Tensor:
-        return self.token_base(layer * self.num_classes + y % self.num_classes)
+        return self.token_base(layer * self.num_classes + self._seen(y, layer))
 
     def _number(self, h: Tensor, y: Tensor, layer: int) -> Tensor:
         r"""The log-probability of each number of children, ``[N, K, most + 1]``."""
-        base = self.number_base(layer * self.num_classes + y % self.num_classes)
+        base = self.number_base(layer * self.num_classes + self._seen(y, layer + 1))
         logits = self.number(h) + base[:, None]
         too_many = torch.arange(logits.size(-1), device=h.device) > self.fan_outs[layer]
         return log_softmax(logits.masked_fill(too_many, -torch.inf))
