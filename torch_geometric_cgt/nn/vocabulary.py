@@ -201,7 +201,9 @@ class CellVocabulary(nn.Module):
         tiled = tiled.index_copy(0, tiling.place, ask)
         weight = F.embedding(tiling.cell_of_tile, self.member.weight.view(self.num_outputs, -1))
         weight = weight.unflatten(1, (self.cell_size, -1))  # [tiles, S, R]
-        logits = (tiled.unflatten(0, (-1, TILE)) @ weight.transpose(1, 2)).flatten(0, 1)
+        # In this order, the gradient of the weights needs no copy.
+        logits = weight @ tiled.unflatten(0, (-1, TILE)).transpose(1, 2)  # [tiles, S, TILE]
+        logits = logits.transpose(1, 2).flatten(0, 1)
         base = self.member_base.weight.view(self.num_outputs, -1)
         logits = logits[tiling.place] + base[tiling.cell]
         number = torch.arange(self.cell_size, device=logits.device)
