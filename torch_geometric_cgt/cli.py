@@ -87,7 +87,7 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         default='auto',
         help="weight of class probabilities when clusters are sought, 0 for none (default: 'auto')",
     )
-    add('--epochs', type=int, help='(default: 5 to 30, fewer for larger graphs)')
+    add('--epochs', type=int, help='(default: 5 to 25, fewer for larger graphs)')
     add(
         '--batch-size',
         type=int,

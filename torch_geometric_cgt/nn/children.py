@@ -21,6 +21,7 @@ from torch_geometric_cgt.nn.vocabulary import (
 
 Vocabulary = FlatVocabulary | CellVocabulary
 TINY = 1e-30  # keeps the logarithm of a sum of probabilities finite
+LABELLED_LAYERS = 1  # the root and its children have histograms per label
 SMOOTHING = 5.0  # draws of the overall histogram that are added to that of each label
 
 
@@ -122,7 +123,6 @@ class TypedChildren(nn.Module):
         channels (int): The width of the queries.
         num_types (int): The number of types.
         repeats (bool): Whether children may repeat tokens of their tree.
-        label_layers (int): The deepest layer that sees the label.
     """
 
     def __init__(
@@ -134,7 +134,6 @@ class TypedChildren(nn.Module):
         channels: int,
         num_types: int,
         repeats: bool,
-        label_layers: int,
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
@@ -142,7 +141,6 @@ class TypedChildren(nn.Module):
         self.num_classes = num_classes
         self.fan_outs = tuple(num_neighbors)
         self.num_types = num_types
-        self.label_layers = label_layers
         depth, most = len(self.fan_outs), max(self.fan_outs)
         self.hidden = nn.Linear(channels, channels)
         self.latent = nn.Embedding(num_types + 1, channels)  # the last one is the root's
@@ -292,8 +290,11 @@ class TypedChildren(nn.Module):
             self.vocabulary.member_base.weight.copy_((seen + 0.5).log()[:, None])
 
     def _seen(self, y: Tensor, layer: int) -> Tensor:
-        r"""The labels as far as slots of a layer see them."""
-        return y % self.num_classes if layer <= self.label_layers else torch.zeros_like(y)
+        r"""The labels as far as histograms of a layer know them. Deep slots that all
+        vote for the label by themselves would make generated graphs too easy: what
+        the label does there is left to the model, which must find it in the data.
+        """
+        return y % self.num_classes if layer <= LABELLED_LAYERS else torch.zeros_like(y)
 
     def _token_base(self, y: Tensor, layer: int) -> Tensor:
         return self.token_base(layer * self.num_classes + self._seen(y, layer))

@@ -16,10 +16,10 @@ class FitConfig:
     Args:
         epochs (int, optional): The largest number of epochs. By default, as
             many as show the model about 200,000 computation graphs, between 5
-            and 30. (default: :obj:`None`)
+            and 25. (default: :obj:`None`)
         batch_size (int, optional): Computation graphs per step, over all
             processes together. (default: :obj:`128`)
-        lr (float, optional): The peak learning rate. (default: :obj:`5e-3`)
+        lr (float, optional): The peak learning rate. (default: :obj:`3e-3`)
         weight_decay (float, optional): The weight decay of AdamW.
             (default: :obj:`0.05`)
         warmup (float, optional): The share of all steps during which the
@@ -47,7 +47,7 @@ class FitConfig:
 
     epochs: int | None = None
     batch_size: int = 128
-    lr: float = 5e-3
+    lr: float = 3e-3
     weight_decay: float = 0.05
     warmup: float = 0.1
     clip: float = 1.0
@@ -87,7 +87,7 @@ class FitConfig:
         Args:
             num_roots (int): The number of roots.
         """
-        return self.epochs or min(30, max(5, round(200_000 / max(1, num_roots))))
+        return self.epochs or min(25, max(5, round(200_000 / max(1, num_roots))))
 
     def to_dict(self) -> dict[str, Any]:
         r"""Every parameter that the fitted weights depend on by more than
