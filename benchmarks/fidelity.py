@@ -63,7 +63,9 @@ def orders_per_token(trees: TreeSet) -> float:
     return total / slots
 
 
-def run_cell(name: str, noise: int, seed: int, form: str, epochs: int, reference: dict | None):
+def run_cell(
+    name: str, noise: int, seed: int, form: str, epochs: int | None, reference: dict | None
+):
     r"""Builds one synthetic graph and scores the GNNs."""
     data = load_source(name, largest_component=True, random_split=True)[0]
     data = AddNoisyEdges(noise, seed)(data)
@@ -82,6 +84,7 @@ def run_cell(name: str, noise: int, seed: int, form: str, epochs: int, reference
             task_weight='auto',
             generator_args=FORMS[form],
             fit_config=FitConfig(epochs=epochs),
+            log=False,
         )
         cell['seconds'] = time.monotonic() - started
     sets = tree_sets(check_source(data), dataset, seed)
@@ -144,7 +147,7 @@ def main() -> None:
     parser.add_argument('--noise', type=int, nargs='+', default=[0, 2, 4])
     parser.add_argument('--seeds', type=int, nargs='+', default=[0])
     parser.add_argument('--forms', nargs='+', default=['typed'], choices=list(FORMS))
-    parser.add_argument('--epochs', type=int, default=FitConfig().epochs)
+    parser.add_argument('--epochs', type=int, help='(default: that of FitConfig)')
     parser.add_argument('--cells', type=Path, default=Path('fidelity_cells.jsonl'))
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     args = parser.parse_args()

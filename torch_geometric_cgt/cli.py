@@ -84,9 +84,10 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         '--task-weight',
         type=lambda text: text if text == 'auto' else float(text),
-        help="weight of class probabilities when clusters are sought, or 'auto' (default: off)",
+        default='auto',
+        help="weight of class probabilities when clusters are sought, 0 for none (default: 'auto')",
     )
-    add('--epochs', type=int, default=FitConfig.epochs, help='(default: %(default)s)')
+    add('--epochs', type=int, help='(default: 5 to 30, fewer for larger graphs)')
     add(
         '--batch-size',
         type=int,

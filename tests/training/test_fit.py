@@ -86,7 +86,7 @@ def test_same_seed_same_weights_whatever_the_global_state():
 def test_not_finite_loss_is_reported():
     generator = model()
     torch.nn.init.constant_(generator.head.hidden.bias, float('nan'))
-    with pytest.raises(CGTError, match=r'step 1 of 2 .learning rate 0.001.* no checkpoint'):
+    with pytest.raises(CGTError, match=r'step 1 of 2 .learning rate 0.005.* no checkpoint'):
         fit(generator, draw, Y, FitConfig(epochs=2), log=False)
 
 
@@ -190,3 +190,9 @@ def test_a_late_look_finds_the_first_bad_step():
     assert watch.look()[1] == 2  # the step before the last
     watch.pending.append(torch.tensor([3.0, 1.0]))
     assert watch.look() == (3.0, None) and not watch.is_due()
+
+
+@pytest.mark.parametrize('num_roots, epochs', [(10, 30), (2_485, 30), (20_000, 10), (10**6, 5)])
+def test_larger_graphs_need_fewer_epochs(num_roots, epochs):
+    assert FitConfig().num_epochs(num_roots) == epochs
+    assert FitConfig(epochs=7).num_epochs(num_roots) == 7

@@ -32,7 +32,7 @@ class BuildConfig:
     k: int = 30
     num_clusters: int | None = None
     l: int | None = None  # noqa: E741
-    task_weight: float | str | None = None
+    task_weight: float | str | None = 'auto'
     num_neighbors: tuple[int, ...] = (5, 5)
     num_samples: int | None = None
     seed: int = 0

@@ -87,7 +87,7 @@ class SyntheticCGTDataset(Dataset):
         task_weight (float or str, optional): How much class probabilities
             count when clusters are sought, see
             :class:`~torch_geometric_cgt.transforms.Quantize`.
-            (default: :obj:`None`)
+            (default: :obj:`"auto"`)
         generator_args (dict, optional): Further arguments of
             :class:`~torch_geometric_cgt.nn.CGTGenerator`.
             (default: :obj:`None`)
@@ -114,7 +114,7 @@ class SyntheticCGTDataset(Dataset):
         log: bool = True,
         num_clusters: int | None = None,
         l: int | None = None,  # noqa: E741
-        task_weight: float | str | None = None,
+        task_weight: float | str | None = 'auto',
         generator_args: dict[str, Any] | None = None,
         fit_config: FitConfig | None = None,
         resume: bool = True,

@@ -14,11 +14,12 @@ class FitConfig:
     r"""How a generator is trained.
 
     Args:
-        epochs (int, optional): The largest number of epochs.
-            (default: :obj:`40`)
+        epochs (int, optional): The largest number of epochs. By default, as
+            many as show the model about 200,000 computation graphs, between 5
+            and 30. (default: :obj:`None`)
         batch_size (int, optional): Computation graphs per step, over all
             processes together. (default: :obj:`128`)
-        lr (float, optional): The peak learning rate. (default: :obj:`1e-3`)
+        lr (float, optional): The peak learning rate. (default: :obj:`5e-3`)
         weight_decay (float, optional): The weight decay of AdamW.
             (default: :obj:`0.05`)
         warmup (float, optional): The share of all steps during which the
@@ -44,9 +45,9 @@ class FitConfig:
             step. (default: :obj:`5.0`)
     """
 
-    epochs: int = 40
+    epochs: int | None = None
     batch_size: int = 128
-    lr: float = 1e-3
+    lr: float = 5e-3
     weight_decay: float = 0.05
     warmup: float = 0.1
     clip: float = 1.0
@@ -58,7 +59,11 @@ class FitConfig:
     checkpoint_minutes: float = 5.0
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1 or self.patience < 1:
+        if (
+            (self.epochs is not None and self.epochs < 1)
+            or self.batch_size < 1
+            or self.patience < 1
+        ):
             raise ValueError(f"'epochs', 'batch_size' and 'patience' must be >= 1 (got {self})")
         if not 0 <= self.holdout < 1:
             raise ValueError(f"'holdout' must lie in [0, 1) (got {self.holdout})")
@@ -75,6 +80,14 @@ class FitConfig:
             raise ValueError(
                 f"'checkpoint_minutes' must not be negative (got {self.checkpoint_minutes})"
             )
+
+    def num_epochs(self, num_roots: int) -> int:
+        r"""The largest number of epochs for a graph of some size.
+
+        Args:
+            num_roots (int): The number of roots.
+        """
+        return self.epochs or min(30, max(5, round(200_000 / max(1, num_roots))))
 
     def to_dict(self) -> dict[str, Any]:
         r"""Every parameter that the fitted weights depend on by more than

@@ -77,7 +77,8 @@ def fit(
     split = torch.zeros_like(y) if split is None else split
     batches = Batches(generator, draw_tokens, y, split, config, seed, world)
     held_out = batches.held_out_batch()
-    steps = config.epochs * batches.num_steps
+    num_epochs = config.num_epochs(y.numel())
+    steps = num_epochs * batches.num_steps
 
     generator.set_marginals(*batches.marginal_trees())
     generator.to(device)
@@ -101,7 +102,7 @@ def fit(
         fork_rng(device),
         tqdm(total=steps, initial=position, desc='fit', unit='step', disable=hide) as bar,
     ):
-        while not is_finished(state, config):
+        while not is_finished(state, num_epochs, config.patience):
             generator.train()
             order = batches.order(state.epoch)
             while state.step < batches.num_steps:
@@ -164,10 +165,10 @@ def wrap(
     return DistributedDataParallel(model) if world.size > 1 else model
 
 
-def is_finished(state: TrainingState, config: FitConfig) -> bool:
+def is_finished(state: TrainingState, num_epochs: int, patience: int) -> bool:
     r"""Whether all epochs are over, or too many brought nothing."""
     waited = state.epoch - 1 - state.result.best_epoch
-    return state.epoch >= config.epochs or waited >= config.patience
+    return state.epoch >= num_epochs or waited >= patience
 
 
 def warmup_cosine(step: int, steps: int, warmup: float) -> float:

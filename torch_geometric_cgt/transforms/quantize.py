@@ -22,6 +22,7 @@ from torch_geometric_cgt.quantizer import (
     reduce_features,
 )
 from torch_geometric_cgt.quantizer.memory import check_memory
+from torch_geometric_cgt.quantizer.order import nearby_order
 from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
 from torch_geometric_cgt.quantizer.words import is_bag_of_words, tf_idf
 from torch_geometric_cgt.transforms.calibrate import calibrate_weight
@@ -69,7 +70,9 @@ class Quantize(BaseTransform):
             count beside features when clusters are sought; :obj:`"auto"`
             finds the weight at which a linear probe on the quantized graph
             scores what it scores on the original one. Clusters become more
-            homogeneous in their labels. (default: :obj:`None`)
+            homogeneous in their labels.
+            :class:`~torch_geometric_cgt.SyntheticCGTDataset` uses
+            :obj:`"auto"`. (default: :obj:`None`)
         num_components (int, optional): Clusters are sought among this many
             principal components of the features. (default: :obj:`64`)
         device (str or torch.device, optional): Where distances are computed.
@@ -161,7 +164,9 @@ class Quantize(BaseTransform):
             space = task_space(z, probabilities, weight)
 
         solver = self._solver(num_clusters, callback).fit(space, y)
-        cluster = torch.from_numpy(solver.labels_)
+        # Generators with a large vocabulary take neighbours in number for neighbours in space.
+        order = nearby_order(torch.from_numpy(solver.cluster_centers_))
+        cluster = order.argsort()[torch.from_numpy(solver.labels_)]
         num_clusters = len(solver.sizes_)
         verify_sizes(cluster, num_clusters, self.k)
         self._check_diversity(cluster, y)
