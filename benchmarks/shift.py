@@ -63,7 +63,7 @@ def distance(trees: TreeSet) -> float:
     return float((histograms[0] - histograms[1]).abs().sum(dim=1).mean() / 2)
 
 
-def run_cell(name: str, alpha: float | None, share: float, seed: int, epochs: int) -> dict:
+def run_cell(name: str, alpha: float | None, share: float, seed: int, epochs: int | None) -> dict:
     r"""Builds one synthetic graph and scores the GNNs."""
     data = load_biased(name, alpha, share, seed)
     cell: dict = {'source': name, 'share': share, 'alpha': alpha, 'seed': seed, 'epochs': epochs}
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument('--alphas', nargs='+', default=['iid', '0.3', '0.01'])
     parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1])
     parser.add_argument('--share', type=float, default=0.5, help='of nodes to train on')
-    parser.add_argument('--epochs', type=int, default=25)
+    parser.add_argument('--epochs', type=int, help='the default of FitConfig, if not given')
     parser.add_argument('--cells', type=Path, default=Path('shift_cells.jsonl'))
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     args = parser.parse_args()

@@ -276,7 +276,8 @@ class TypedChildren(nn.Module):
         tokens, y = tokens.cpu().long(), y.cpu().long()
         outputs, most = self.vocabulary.num_outputs, self.number_base.embedding_dim
         token_base, number_base = [], []
-        half = (torch.arange(y.numel()) % 2)[:, None]
+        rng = torch.Generator().manual_seed(0)
+        half = (torch.randperm(y.numel(), generator=rng) % 2)[:, None]
         for layer in range(shape.depth + 1):
             slots = tokens[:, shape.layer_slice(layer)]
             real = slots != self.num_tokens
