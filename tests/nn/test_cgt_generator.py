@@ -67,7 +67,7 @@ def naive_query(model, path, label):
     for layer, token in enumerate(path):
         contexts.append(model.token.weight[token] + model.where.weight[1 + layer])
     query = model.start_query.weight[0] + model.where.weight[1 + len(path)]
-    if model.label is not None:
+    if model.label is not None and len(path) <= model.label_layers:
         query = query + model.label.weight[label]
     for block in model.blocks:
         new = [naive_update(block, c, contexts[: i + 1]) for i, c in enumerate(contexts)]
@@ -116,7 +116,7 @@ FORMS = [
     {'label_conditioning': False},
     {'vocabulary': 'cells'},
     {'siblings': 'typed', 'num_types': 3},
-    {'siblings': 'typed', 'num_types': 1, 'repeats': False},
+    {'siblings': 'typed', 'num_types': 1, 'repeats': False, 'label_layers': 9},
     {'siblings': 'typed', 'num_types': 3, 'vocabulary': 'cells', 'label_conditioning': False},
 ]
 
@@ -250,7 +250,8 @@ def naive_typed_log_prob(model, tokens, label):
 
     def token_probability(path, kind, layer):
         logits = head.vocabulary.out(hidden(path, kind))
-        return torch.softmax(logits + head.token_base.weight[layer * 3 + label], dim=0)
+        seen = label if layer <= model.streams.label_layers else 0
+        return torch.softmax(logits + head.token_base.weight[layer * 3 + seen], dim=0)
 
     prior = torch.log_softmax(head.type_prior(query([int(tokens[0])])), dim=0)
     for kind in range(model.num_types):
@@ -265,7 +266,8 @@ def naive_typed_log_prob(model, tokens, label):
             layer, h = int(shape.layer[slot]), hidden(path, kind)
             below = [int(t) for t in tokens[shape.parent == slot] if t != null]
             beside = [int(t) for t in tokens[shape.layer_slice(layer)] if t != null]
-            number = head.number(h) + head.number_base.weight[layer * 3 + label]
+            seen = label if layer + 1 <= model.streams.label_layers else 0
+            number = head.number(h) + head.number_base.weight[layer * 3 + seen]
             number = number[: shape.num_neighbors[layer] + 1]
             total = total + torch.log_softmax(number, dim=0)[len(below)]
             probability = token_probability(path, kind, layer + 1)
@@ -285,10 +287,12 @@ def naive_typed_log_prob(model, tokens, label):
     return root + torch.logsumexp(torch.stack(per_type), dim=0)
 
 
+@pytest.mark.parametrize('label_layers', [None, 0, 3])
 @pytest.mark.parametrize('fan_outs', FAN_OUTS)
 @torch.no_grad()
-def test_typed_likelihood_is_the_sum_over_types_written_out(fan_outs):
-    model = make(fan_outs, siblings='typed', num_types=3, num_tokens=3)
+def test_typed_likelihood_is_the_sum_over_types_written_out(fan_outs, label_layers):
+    form = {'siblings': 'typed', 'num_types': 3, 'label_layers': label_layers}
+    model = make(fan_outs, num_tokens=3, **form)
     tokens, y = random_tokens(model, 3, nulls=True)
     expected = torch.stack(
         [naive_typed_log_prob(model, t, int(label)) for t, label in zip(tokens, y, strict=True)]
@@ -301,7 +305,7 @@ def test_marginals_are_those_of_the_data_before_any_training():
     shape = TreeShape.of([3, 2])
     rng = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
-    model = CGTGenerator(6, 2, [3, 2], repeats=False, **TINY).eval()
+    model = CGTGenerator(6, 2, [3, 2], repeats=False, label_layers=2, **TINY).eval()
     teacher = make([3, 2], num_tokens=6, num_classes=2, siblings='typed', num_types=2)
     y = torch.arange(2).repeat(4000)
     data = teacher.sample(y, rng)
@@ -337,7 +341,8 @@ def test_marginals_of_splits_differ_where_the_splits_do():
 
     shifted = torch.where((split == 1)[:, None] & (trees == 5), 0, trees)
     token, _ = bases(shifted)
-    assert (token[:, 1, :, 5] < token[:, 0, :, 5] - 2).all()  # split 1 has no token 5
+    assert (token[:, 1, 0, 5] < token[:, 0, 0, 5] - 2).all()  # split 1 has no token 5
+    assert (token[:2, 1, 1, 5] < token[:2, 0, 1, 5] - 2).all()  # layer 2 does not see labels
     drawn = model.sample(y, rng, split)
     for code in range(2):
         real, made = (t[split == code].flatten() for t in (shifted, drawn))
@@ -414,6 +419,7 @@ def test_config_makes_the_same_model_again():
         ({'evaluation': 'quick'}, "got 'quick'"),
         ({'num_types': 0}, "'num_types' must be at least 1"),
         ({'num_splits': -1}, "'num_splits'"),
+        ({'label_layers': -1}, "'label_layers'"),
         ({'position': 'slot'}, "needs siblings='independent'"),
     ],
 )

@@ -60,6 +60,11 @@ class CGTGenerator(nn.Module):
             (default: :obj:`16`)
         repeats (bool, optional): If set to :obj:`False`, typed children do
             not repeat tokens of their tree. (default: :obj:`True`)
+        label_layers (int, optional): The deepest layer whose slots see the
+            label of the root by themselves; below, it acts through the type
+            of the tree and the path alone. By default, :obj:`1` for typed
+            siblings and all layers for independent ones.
+            (default: :obj:`None`)
         vocabulary (str, optional): One softmax over all tokens
             (:obj:`"flat"`), a coarse cell first and then its member
             (:obj:`"cells"`), or the cheaper of the two (:obj:`"auto"`).
@@ -90,6 +95,7 @@ class CGTGenerator(nn.Module):
         siblings: str = 'typed',
         num_types: int = 16,
         repeats: bool = True,
+        label_layers: int | None = None,
         vocabulary: str = 'auto',
         evaluation: str = 'paths',
         label_conditioning: bool = True,
@@ -108,6 +114,7 @@ class CGTGenerator(nn.Module):
         self.siblings = siblings
         self.num_types = num_types
         self.repeats = repeats
+        self.label_layers = label_layers
         self.vocabulary = vocabulary
         self.evaluation = evaluation
         self.label_conditioning = label_conditioning
@@ -115,6 +122,8 @@ class CGTGenerator(nn.Module):
         self.attention = attention
         self._check_arguments()
 
+        if label_layers is None:
+            label_layers = 1 if siblings == 'typed' else self.shape.depth
         num_entries = num_tokens + (siblings == 'independent')  # the paper's form draws null, too
         token: nn.Module
         entries: FlatVocabulary | CellVocabulary
@@ -134,6 +143,7 @@ class CGTGenerator(nn.Module):
             num_layers,
             num_heads,
             dropout,
+            label_layers,
         )
         self.head: IndependentChildren | TypedChildren
         if siblings == 'independent':
@@ -147,6 +157,7 @@ class CGTGenerator(nn.Module):
                 hidden_channels,
                 num_types,
                 repeats,
+                label_layers,
                 max(1, num_splits),
             )
         # Plain attributes, not buffers: they follow the inputs, not the weights.
@@ -453,6 +464,8 @@ class CGTGenerator(nn.Module):
                 raise ValueError(f"'{name}' must be at least 1 (got {getattr(self, name)})")
         if self.num_types < 1:
             raise ValueError(f"'num_types' must be at least 1 (got {self.num_types})")
+        if self.label_layers is not None and self.label_layers < 0:
+            raise ValueError(f"'label_layers' must not be negative (got {self.label_layers})")
         if self.num_splits < 0:
             raise ValueError(f"'num_splits' must not be negative (got {self.num_splits})")
         if self.hidden_channels % self.num_heads != 0:
@@ -523,6 +536,7 @@ class CGTGenerator(nn.Module):
             'siblings': self.siblings,
             'num_types': self.num_types,
             'repeats': self.repeats,
+            'label_layers': self.label_layers,
             'vocabulary': self.vocabulary,
             'evaluation': self.evaluation,
             'label_conditioning': self.label_conditioning,

@@ -124,6 +124,7 @@ class TypedChildren(nn.Module):
         channels (int): The width of the queries.
         num_types (int): The number of types.
         repeats (bool): Whether children may repeat tokens of their tree.
+        label_layers (int): The deepest layer that sees the label.
         num_splits (int): The number of splits, or one if they are not seen.
     """
 
@@ -136,6 +137,7 @@ class TypedChildren(nn.Module):
         channels: int,
         num_types: int,
         repeats: bool,
+        label_layers: int,
         num_splits: int = 1,
     ) -> None:
         super().__init__()
@@ -145,6 +147,7 @@ class TypedChildren(nn.Module):
         self.num_splits = num_splits
         self.fan_outs = tuple(num_neighbors)
         self.num_types = num_types
+        self.label_layers = label_layers
         depth, most = len(self.fan_outs), max(self.fan_outs)
         self.hidden = nn.Linear(channels, channels)
         self.latent = nn.Embedding(num_types + 1, channels)  # the last one is the root's
@@ -277,17 +280,18 @@ class TypedChildren(nn.Module):
         outputs, most = self.vocabulary.num_outputs, self.number_base.embedding_dim
         token_base, number_base = [], []
         rng = torch.Generator().manual_seed(0)
-        half = (torch.randperm(y.numel(), generator=rng) % 2)[:, None]
+        half = (torch.randperm(y.numel(), generator=rng) % 2)[:, None] * self.num_conditions
         for layer in range(shape.depth + 1):
             slots = tokens[:, shape.layer_slice(layer)]
             real = slots != self.num_tokens
-            group = (half * self.num_conditions + y[:, None]).expand_as(slots)[real]
+            group = (half + self._seen(y, layer)[:, None]).expand_as(slots)
             output = self.vocabulary.outputs_of(slots[real])
-            token_base.append(self._histograms(group, output, outputs))
+            token_base.append(self._histograms(group[real], output, outputs))
             if layer < shape.depth:
                 below = tokens[:, shape.layer_slice(layer + 1)] != self.num_tokens
                 count = below.unflatten(1, (-1, shape.num_neighbors[layer])).sum(dim=2)
-                number_base.append(self._histograms(group, count[real], most))
+                group = (half + self._seen(y, layer + 1)[:, None]).expand_as(slots)
+                number_base.append(self._histograms(group[real], count[real], most))
         self.token_base.weight.copy_(torch.cat(token_base))
         self.number_base.weight.copy_(torch.cat(number_base))
         if isinstance(self.vocabulary, CellVocabulary):
@@ -309,12 +313,18 @@ class TypedChildren(nn.Module):
         count = torch.bincount(group * num_values + value, minlength=size).double()
         return split_histograms(count.view(2, self.num_splits, self.num_classes, num_values))
 
+    def _seen(self, y: Tensor, layer: int) -> Tensor:
+        r"""The conditions as far as slots of a layer see them: the split
+        everywhere, the label in the first layers.
+        """
+        return y if layer <= self.label_layers else y - y % self.num_classes
+
     def _token_base(self, y: Tensor, layer: int) -> Tensor:
-        return self.token_base(layer * self.num_conditions + y)
+        return self.token_base(layer * self.num_conditions + self._seen(y, layer))
 
     def _number(self, h: Tensor, y: Tensor, layer: int) -> Tensor:
         r"""The log-probability of each number of children, ``[N, K, most + 1]``."""
-        base = self.number_base(layer * self.num_conditions + y)
+        base = self.number_base(layer * self.num_conditions + self._seen(y, layer + 1))
         logits = self.number(h) + base[:, None]
         too_many = torch.arange(logits.size(-1), device=h.device) > self.fan_outs[layer]
         return log_softmax(logits.masked_fill(too_many, -torch.inf))

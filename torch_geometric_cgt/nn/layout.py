@@ -21,6 +21,7 @@ class Layout:
     context_slot: Tensor  # [C - 1] the slot whose token each context carries
     context_position: Tensor  # [C] index of the position embedding
     query_position: Tensor  # [Q] index of the position embedding
+    query_layer: Tensor  # [Q] the layer of the slots that each query predicts
     query_of_slot: Tensor  # [T] the query that predicts each slot
     mask: Tensor  # [C + Q, C] True where attention is allowed
 
@@ -52,6 +53,7 @@ def factorised_layout(shape: TreeShape) -> Layout:
         context_slot=torch.arange(internal),
         context_position=torch.cat([torch.tensor([0]), 1 + layer[:internal]]),
         query_position=torch.cat([torch.tensor([1]), 2 + layer[:internal]]),
+        query_layer=torch.cat([torch.tensor([0]), 1 + layer[:internal]]),
         query_of_slot=1 + parent,
         mask=torch.cat([seen, seen]),
     )
@@ -78,6 +80,7 @@ def sequence_layout(shape: TreeShape, position: str, attention: str) -> Layout:
         context_slot=slot,
         context_position=torch.cat([torch.tensor([0]), index]),
         query_position=index,
+        query_layer=shape.layer,
         query_of_slot=slot,
         mask=torch.cat([torch.ones(sees.size(0), 1, dtype=torch.bool), sees], dim=1),
     )

@@ -27,6 +27,7 @@ class TwoStreams(nn.Module):
         num_layers (int): The number of layers.
         num_heads (int): The number of attention heads.
         dropout (float): The dropout probability.
+        label_layers (int): The deepest layer whose queries see the label.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class TwoStreams(nn.Module):
         num_layers: int,
         num_heads: int,
         dropout: float,
+        label_layers: int,
     ) -> None:
         super().__init__()
+        self.label_layers = label_layers
         self.dropout = dropout
         self.token = token
         self.where = nn.Embedding(num_positions, channels)
@@ -71,7 +74,8 @@ class TwoStreams(nn.Module):
         r"""The query of each prefix, ``[N, D]``."""
         context = self.token(prefixes.token).masked_fill((prefixes.level == 0)[:, None], 0.0)
         context = context + self.where(prefixes.level)
-        query = self._ask(prefixes.y, prefixes.split) + self.where(prefixes.level + 1)
+        query = self._ask(prefixes.y, prefixes.split, prefixes.level)
+        query = query + self.where(prefixes.level + 1)
         h = dropout(torch.stack([context, query]), self.dropout, self.training)
         for i, block in enumerate(self.blocks):
             assert isinstance(block, TwoStreamBlock)
@@ -86,14 +90,16 @@ class TwoStreams(nn.Module):
         where = self.where(torch.cat([layout.context_position, layout.query_position]))
         context = self.token(tokens[:, layout.context_slot].long())  # [B, C - 1, D]
         start = torch.zeros_like(where[:1]).expand(y.numel(), 1, -1)
-        query = self._ask(y, split)[:, None].expand(-1, layout.query_position.numel(), -1)
+        split = None if split is None else split[:, None]
+        query = self._ask(y[:, None], split, layout.query_layer)
         h = torch.cat([start, context, query], dim=1) + where
         return dropout(h, self.dropout, self.training)
 
-    def _ask(self, y: Tensor, split: Tensor | None) -> Tensor:
-        query = self.start_query(torch.zeros_like(y).long())
+    def _ask(self, y: Tensor, split: Tensor | None, layer: Tensor) -> Tensor:
+        r"""What is asked for: a slot of some layer below a root of some kind."""
+        query = self.start_query(torch.zeros_like(y.long() + layer))
         if self.label is not None:
-            query = query + self.label(y.long())
+            query = query + self.label(y.long()) * (layer <= self.label_layers)[:, None]
         if self.split is not None and split is not None:
             query = query + self.split(split.long())
         return query
