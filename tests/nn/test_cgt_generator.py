@@ -320,6 +320,37 @@ def test_marginals_are_those_of_the_data_before_any_training():
     assert torch.allclose(*shares, atol=0.04)
 
 
+@torch.no_grad()
+def test_marginals_of_splits_differ_where_the_splits_do():
+    rng = torch.Generator().manual_seed(0)
+    model = CGTGenerator(6, 2, [3, 2], repeats=False, num_splits=3, **TINY).eval()
+    teacher = make([3, 2], num_tokens=6, num_classes=2, siblings='typed', num_types=2)
+    y = torch.arange(2).repeat(2000)
+    split = torch.randint(2, (4000,), generator=rng)
+    trees = teacher.sample(y, rng)
+
+    def bases(tokens):
+        model.set_marginals(tokens, y, split)
+        head = model.head
+        return head.token_base.weight.view(3, 3, 2, 6), head.number_base.weight.view(2, 3, 2, 4)
+
+    for base in bases(trees):  # a random split: one histogram per label
+        share = base.exp()
+        assert torch.allclose(share[:, 0], share[:, 1], atol=0.02)
+        assert torch.allclose(share[:, 0], share[:, 2], atol=0.02)
+        assert not torch.allclose(share[:, :, 0], share[:, :, 1], atol=0.04)
+
+    shifted = torch.where((split == 1)[:, None] & (trees == 5), 0, trees)
+    token, _ = bases(shifted)
+    assert (token[:, 1, 0, 5] < token[:, 0, 0, 5] - 2).all()  # split 1 has no token 5
+    assert (token[:2, 1, 1, 5] < token[:2, 0, 1, 5] - 2).all()  # layer 2 does not see labels
+    drawn = model.sample(y, rng, split)
+    for code in range(2):
+        real, made = (t[split == code].flatten() for t in (shifted, drawn))
+        shares = [torch.bincount(t, minlength=7) / t.numel() for t in (real, made)]
+        assert torch.allclose(*shares, atol=0.03)
+
+
 @pytest.mark.parametrize('fan_outs', FAN_OUTS)
 def test_nothing_real_is_sampled_below_null(fan_outs):
     model = make(fan_outs)

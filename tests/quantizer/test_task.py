@@ -58,3 +58,13 @@ def test_probe_tells_signal_from_noise():
     z, y = blobs()
     assert probe_accuracy(z, y) > 0.8
     assert probe_accuracy(torch.randn(300, 3), y) < 0.5
+
+
+def test_probe_learns_from_training_rows_only():
+    z, y = blobs()
+    train = torch.arange(300) < 100
+    wrong = torch.where(train, (y + 1) % 3, y)  # labels that mislead about all other rows
+    assert probe_accuracy(z, y, train_mask=train) > 0.8
+    assert probe_accuracy(z, wrong, train_mask=train) < 0.2
+    for mask in (train & False, train | True):  # nothing to learn, nothing to test
+        assert probe_accuracy(z, y, train_mask=mask) == probe_accuracy(z, y)

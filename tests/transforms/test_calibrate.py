@@ -35,3 +35,18 @@ def test_no_weight_where_nothing_is_lost():
     graph = random_graph()
     every_node = torch.arange(graph.num_nodes)
     assert calibrate_weight(graph.x, graph.edge_index, graph.y, lambda _: every_node) == 0.0
+
+
+def test_what_training_nodes_do_not_tell_is_not_put_back():
+    """Clusters are the labels: they repair what misleading training nodes cost, at any weight."""
+    graph = random_graph()
+    train = torch.arange(120) < 40
+    misled = torch.where(train, (graph.y + 1) % 3, graph.y)
+    useless = torch.arange(120) % 3
+
+    def quantized(weight):
+        return misled if weight > 0 else useless
+
+    args = (graph.x, graph.edge_index, misled, quantized)
+    assert calibrate_weight(*args) > 0
+    assert calibrate_weight(*args, train_mask=train) == 0

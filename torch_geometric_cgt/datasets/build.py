@@ -2,6 +2,7 @@ r"""From a source graph to token trees: quantize, encode, fit, sample."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from torch_geometric_cgt.data import NUM_SPLITS, TokenTrees, TreeShape, tokens_of
+from torch_geometric_cgt.data import NUM_SPLITS, TokenTrees, TreeShape, masks_of, tokens_of
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.datasets.work import quantize_once
 from torch_geometric_cgt.nn import CGTGenerator
@@ -173,13 +174,16 @@ def build(
 
 
 def _quantize(source: Source, config: BuildConfig, device: torch.device, log: bool) -> Clustering:
+    data = copy.copy(source.data)
+    if source.split is not None:  # how the weight of the task is found depends on it
+        data.train_mask = masks_of(source.split)['train_mask']
     with tqdm(desc='quantize', unit='step', disable=not log) as bar:
 
         def advance(step: int, total: int) -> None:
             bar.total = total
             bar.update()
 
-        clustering = config.quantize(device).cluster(source.data, advance)
+        clustering = config.quantize(device).cluster(data, advance)
         bar.total = bar.n  # it stops where another step would not help
         bar.refresh()
     return clustering

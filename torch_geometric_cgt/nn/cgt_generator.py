@@ -147,6 +147,7 @@ class CGTGenerator(nn.Module):
                 hidden_channels,
                 num_types,
                 repeats,
+                max(1, num_splits),
             )
         # Plain attributes, not buffers: they follow the inputs, not the weights.
         self._layouts: dict[tuple[int, torch.device], Layout] = {}
@@ -175,16 +176,20 @@ class CGTGenerator(nn.Module):
         if isinstance(self.head, TypedChildren):
             self.head.reset_parameters()
 
-    def set_marginals(self, tokens: Tensor, y: Tensor) -> None:
+    def set_marginals(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> None:
         r"""Starts from histograms of tokens and of numbers of children, which
         need not be learned then. Does nothing for independent siblings.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The label of each root, ``[B]``.
+            split (torch.Tensor, optional): The split code of each root,
+                ``[B]``; needed by models with :obj:`num_splits`.
+                (default: :obj:`None`)
         """
+        self._check(tokens, y, split)
         if isinstance(self.head, TypedChildren):
-            self.head.set_marginals(tokens, y, self.shape)
+            self.head.set_marginals(tokens, self._condition(y, split), self.shape)
 
     def forward(
         self,
@@ -391,10 +396,11 @@ class CGTGenerator(nn.Module):
         shape: TreeShape,
         prefixes: Prefixes | None,
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        r"""The queries of each level ``[N, D]`` with their labels ``[N]``."""
+        r"""The queries of each level ``[N, D]`` with their conditions ``[N]``."""
         if prefixes is not None:
             by_level = self.streams.paths(prefixes).split(prefixes.sizes)
-            return by_level, prefixes.y.split(prefixes.sizes)
+            seen = self._condition(prefixes.y, prefixes.split)
+            return by_level, seen.split(prefixes.sizes)
         layout = self._layout(shape.depth, tokens.device)
         rows = self.streams.rows(tokens, y, split, layout)
         queries = []
@@ -402,8 +408,16 @@ class CGTGenerator(nn.Module):
             step = 1 if level == 0 else shape.num_neighbors[level - 1]
             first = torch.arange(shape.num_slots, device=y.device)[shape.layer_slice(level)][::step]
             queries.append(rows[:, layout.query_of_slot[first]])
-        labels = [y[:, None].expand(q.shape[:2]).flatten() for q in queries]
-        return [q.flatten(0, 1) for q in queries], labels
+        seen = self._condition(y, split)
+        conditions = [seen[:, None].expand(q.shape[:2]).flatten() for q in queries]
+        return [q.flatten(0, 1) for q in queries], conditions
+
+    def _condition(self, y: Tensor, split: Tensor | None) -> Tensor:
+        r"""What the model sees of label and split, as one number."""
+        seen = y.long() if self.label_conditioning else torch.zeros_like(y, dtype=torch.long)
+        if self.num_splits and split is not None:
+            seen = seen + split.long() * (self.num_classes if self.label_conditioning else 1)
+        return seen
 
     def _sequence_log_prob(self, tokens: Tensor, y: Tensor, split: Tensor | None) -> Tensor:
         r"""The log-likelihood of each slot, ``[B, T]``, where each slot has a

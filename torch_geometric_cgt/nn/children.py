@@ -23,6 +23,8 @@ Vocabulary = FlatVocabulary | CellVocabulary
 TINY = 1e-30  # keeps the logarithm of a sum of probabilities finite
 LABELLED_LAYERS = 1  # the root and its children have histograms per label
 SMOOTHING = 5.0  # draws of the overall histogram that are added to that of each label
+# Draws of a label's histogram that may be added to those of its splits; the last: all are the same.
+SPLIT_SMOOTHING = (10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e12)
 
 
 class IndependentChildren(nn.Module):
@@ -123,6 +125,7 @@ class TypedChildren(nn.Module):
         channels (int): The width of the queries.
         num_types (int): The number of types.
         repeats (bool): Whether children may repeat tokens of their tree.
+        num_splits (int): The number of splits, or one if they are not seen.
     """
 
     def __init__(
@@ -134,11 +137,13 @@ class TypedChildren(nn.Module):
         channels: int,
         num_types: int,
         repeats: bool,
+        num_splits: int = 1,
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
         self.num_tokens = num_tokens
         self.num_classes = num_classes
+        self.num_splits = num_splits
         self.fan_outs = tuple(num_neighbors)
         self.num_types = num_types
         depth, most = len(self.fan_outs), max(self.fan_outs)
@@ -146,9 +151,10 @@ class TypedChildren(nn.Module):
         self.latent = nn.Embedding(num_types + 1, channels)  # the last one is the root's
         self.type_prior = nn.Linear(channels, num_types) if num_types > 1 else None
         self.number = nn.Linear(channels, most + 1)
-        # Histograms per layer and label, from which training starts.
-        self.token_base = nn.Embedding((depth + 1) * num_classes, vocabulary.num_outputs)
-        self.number_base = nn.Embedding(depth * num_classes, most + 1)
+        # Histograms per layer, split and label, from which training starts.
+        self.num_conditions = num_splits * num_classes
+        self.token_base = nn.Embedding((depth + 1) * self.num_conditions, vocabulary.num_outputs)
+        self.number_base = nn.Embedding(depth * self.num_conditions, most + 1)
         self.origin = nn.Linear(channels, 3) if repeats else None
         self.origin_base = nn.Embedding(depth, 3) if repeats else None
         self.urn = nn.Linear(channels, 1) if repeats else None
@@ -260,27 +266,30 @@ class TypedChildren(nn.Module):
     @torch.no_grad()
     def set_marginals(self, tokens: Tensor, y: Tensor, shape: TreeShape) -> None:
         r"""Starts from the histograms of some trees: of tokens, and of the
-        number of children, per layer and label.
+        number of children, per layer, split and label.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
-            y (torch.Tensor): The label of each root, ``[B]``.
+            y (torch.Tensor): The condition of each tree, ``[B]``: its label,
+                plus the number of labels times its split.
             shape (TreeShape): The geometry of the trees.
         """
         tokens, y = tokens.cpu().long(), y.cpu().long()
         outputs, most = self.vocabulary.num_outputs, self.number_base.embedding_dim
         token_base, number_base = [], []
+        rng = torch.Generator().manual_seed(0)
+        half = (torch.randperm(y.numel(), generator=rng) % 2)[:, None] * self.num_conditions
         for layer in range(shape.depth + 1):
             slots = tokens[:, shape.layer_slice(layer)]
             real = slots != self.num_tokens
-            label = self._seen(y, layer)[:, None].expand_as(slots)
+            group = (half + self._seen(y, layer)[:, None]).expand_as(slots)
             output = self.vocabulary.outputs_of(slots[real])
-            token_base.append(_histograms(label[real], output, self.num_classes, outputs))
+            token_base.append(self._histograms(group[real], output, outputs))
             if layer < shape.depth:
                 below = tokens[:, shape.layer_slice(layer + 1)] != self.num_tokens
                 count = below.unflatten(1, (-1, shape.num_neighbors[layer])).sum(dim=2)
-                label = self._seen(y, layer + 1)[:, None].expand_as(slots)
-                number_base.append(_histograms(label[real], count[real], self.num_classes, most))
+                group = (half + self._seen(y, layer + 1)[:, None]).expand_as(slots)
+                number_base.append(self._histograms(group[real], count[real], most))
         self.token_base.weight.copy_(torch.cat(token_base))
         self.number_base.weight.copy_(torch.cat(number_base))
         if isinstance(self.vocabulary, CellVocabulary):
@@ -289,19 +298,33 @@ class TypedChildren(nn.Module):
             )
             self.vocabulary.member_base.weight.copy_((seen + 0.5).log()[:, None])
 
+    def _histograms(self, group: Tensor, value: Tensor, num_values: int) -> Tensor:
+        r"""Log-frequencies of values per split and label.
+
+        Args:
+            group (torch.Tensor): The condition of each value, plus the number
+                of conditions in the second half of the trees.
+            value (torch.Tensor): The values.
+            num_values (int): The number of distinct values.
+        """
+        size = 2 * self.num_conditions * num_values
+        count = torch.bincount(group * num_values + value, minlength=size).double()
+        return split_histograms(count.view(2, self.num_splits, self.num_classes, num_values))
+
     def _seen(self, y: Tensor, layer: int) -> Tensor:
-        r"""The labels as far as histograms of a layer know them. Deep slots that all
+        r"""The conditions as far as histograms of a layer know them: the split in
+        all layers, the label in the first ones. Deep slots that all
         vote for the label by themselves would make generated graphs too easy: what
         the label does there is left to the model, which must find it in the data.
         """
-        return y % self.num_classes if layer <= LABELLED_LAYERS else torch.zeros_like(y)
+        return y if layer <= LABELLED_LAYERS else y - y % self.num_classes
 
     def _token_base(self, y: Tensor, layer: int) -> Tensor:
-        return self.token_base(layer * self.num_classes + self._seen(y, layer))
+        return self.token_base(layer * self.num_conditions + self._seen(y, layer))
 
     def _number(self, h: Tensor, y: Tensor, layer: int) -> Tensor:
         r"""The log-probability of each number of children, ``[N, K, most + 1]``."""
-        base = self.number_base(layer * self.num_classes + self._seen(y, layer + 1))
+        base = self.number_base(layer * self.num_conditions + self._seen(y, layer + 1))
         logits = self.number(h) + base[:, None]
         too_many = torch.arange(logits.size(-1), device=h.device) > self.fan_outs[layer]
         return log_softmax(logits.masked_fill(too_many, -torch.inf))
@@ -327,12 +350,30 @@ def _rows(table: Tensor, index: Tensor) -> Tensor:
     return F.embedding(index, table.flatten(1)).view(-1, *table.shape[1:])
 
 
-def _histograms(label: Tensor, value: Tensor, num_labels: int, num_values: int) -> Tensor:
-    r"""Log-frequencies of values per label, ``[num_labels, num_values]``,
-    smoothed by the overall ones.
+def split_histograms(count: Tensor) -> Tensor:
+    r"""Log-frequencies of values per split and label, ``[S * C, V]``.
+
+    Those of a label are smoothed by the overall ones, and those of a split by
+    those of the label, as much as makes each half of the trees most likely
+    under the histograms of the other half: splits that were drawn at random
+    have all the same histograms.
+
+    Args:
+        count (torch.Tensor): The number of values in each half of the trees,
+            ``[2, S, C, V]``.
     """
-    count = torch.bincount(label * num_values + value, minlength=num_labels * num_values)
-    count = count.view(num_labels, num_values).double()
-    overall = count.sum(dim=0) + 0.5
-    count = count + SMOOTHING * overall / overall.sum()
-    return (count / count.sum(dim=1, keepdim=True)).log().clamp(min=-math.log(1e9)).float()
+    strength = SPLIT_SMOOTHING[-1]
+    if (count.sum(dim=(0, 2, 3)) > 0).sum() > 1:
+        strength = max(
+            reversed(SPLIT_SMOOTHING),
+            key=lambda s: float(sum((count[i] * _smoothed(count[1 - i], s)).sum() for i in (0, 1))),
+        )
+    return _smoothed(count.sum(dim=0), strength).flatten(0, 1).float()
+
+
+def _smoothed(count: Tensor, strength: float) -> Tensor:
+    r"""Log-frequencies, ``[S, C, V]``."""
+    overall = count.sum(dim=(0, 1)) + 0.5
+    label = count.sum(dim=0) + SMOOTHING * overall / overall.sum()
+    split = count + strength * label / label.sum(dim=1, keepdim=True)
+    return (split / split.sum(dim=2, keepdim=True)).log().clamp(min=-math.log(1e9))

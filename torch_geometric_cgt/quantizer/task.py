@@ -73,17 +73,27 @@ def task_space(z: Tensor, probabilities: np.ndarray, weight: float) -> Tensor:
     return torch.cat([(z - z.mean(dim=0)) / scale, weight * extra], dim=1)
 
 
-def probe_accuracy(features: Tensor, y: Tensor, seed: int = 0) -> float:
-    r"""The out-of-fold accuracy of a linear model: how much of the task can be
-    read off these features.
+def probe_accuracy(
+    features: Tensor, y: Tensor, seed: int = 0, train_mask: Tensor | None = None
+) -> float:
+    r"""The accuracy of a linear model on rows whose label it did not see: how
+    much of the task can be read off these features.
 
     Args:
         features (torch.Tensor): The features, ``[N, D]``.
         y (torch.Tensor): The labels, ``[N]``, negative where there is none.
         seed (int, optional): The seed of the folds. (default: :obj:`0`)
+        train_mask (torch.Tensor, optional): The rows that may be learned
+            from, ``[N]``; all others are tested. By default, and where this
+            leaves nothing to learn or to test, all rows are tested out of
+            fold. (default: :obj:`None`)
     """
-    probabilities = out_of_fold_probabilities(features, y, num_folds=3, seed=seed)
-    known = (y >= 0).numpy()
-    classes = np.unique(y.numpy()[known])
-    predicted = classes[probabilities.argmax(axis=1)]
-    return float((predicted == y.numpy())[known].mean())
+    known = y >= 0
+    seen, tested = known, known
+    if train_mask is not None and (known & train_mask).any() and (known & ~train_mask).any():
+        seen, tested = known & train_mask, known & ~train_mask
+    labels = y.masked_fill(~seen, -1)
+    probabilities = out_of_fold_probabilities(features, labels, num_folds=3, seed=seed)
+    classes = labels[seen].unique()
+    predicted = classes[torch.from_numpy(probabilities).argmax(dim=1)]
+    return float((predicted == y)[tested].double().mean())

@@ -88,10 +88,11 @@ class Batches:
         tokens = self._draw(rows, 0, rows.numel(), 'held-out trees')
         return make_batch(self.generator, tokens, self.y[rows], self.split[rows])
 
-    def marginal_trees(self) -> tuple[Tensor, Tensor]:
-        r"""Trees of training roots, and their labels, that histograms are taken from."""
+    def marginal_trees(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Trees of training roots that histograms are taken from, with labels and splits."""
         rows = self.train[:MARGINAL_ROOTS]
-        return self._draw(rows, 0, rows.numel(), 'marginals'), self.y[rows]
+        tokens = self._draw(rows, 0, rows.numel(), 'marginals')
+        return tokens, self.y[rows], self.split[rows]
 
     def first_tree(self) -> Batch:
         r"""A batch of one tree, for a trial."""

@@ -22,11 +22,14 @@ def calibrate_weight(
     y: Tensor,
     quantized: Callable[[float], Tensor],
     seed: int = 0,
+    train_mask: Tensor | None = None,
 ) -> float:
     r"""Finds the smallest weight at which a linear probe on the smoothed
     quantized features scores what it scores on the smoothed original ones.
 
     The probe sees what a linear GNN sees: features averaged over neighbours.
+    It learns from training nodes and is tested on all others, as a GNN will be:
+    what a biased training set costs it, the quantized graph must cost it, too.
     The weight is interpolated between the last two that were tried.
 
     Args:
@@ -36,15 +39,18 @@ def calibrate_weight(
         y (torch.Tensor): The labels, ``[N]``, negative where there is none.
         quantized (callable): Returns the cluster of each node at a weight.
         seed (int, optional): The seed of the probe. (default: :obj:`0`)
+        train_mask (torch.Tensor, optional): The training nodes, ``[N]``. By
+            default, the probe is cross-validated. (default: :obj:`None`)
     """
     # Averaging is linear: it can run on few components, and on the codebook's alone.
     z = reduce_features(x, NUM_COMPONENTS, seed)
-    aim = probe_accuracy(smooth(z, edge_index), y, seed)
+    aim = probe_accuracy(smooth(z, edge_index), y, seed, train_mask)
 
     def gap(weight: float) -> float:
         cluster = quantized(weight)
         codebook = cluster_means(z, cluster, int(cluster.max()) + 1)
-        return probe_accuracy(smooth(codebook[cluster], edge_index), y, seed) - aim
+        score = probe_accuracy(smooth(codebook[cluster], edge_index), y, seed, train_mask)
+        return score - aim
 
     low, low_gap = 0.0, gap(0.0)
     for weight in WEIGHTS:

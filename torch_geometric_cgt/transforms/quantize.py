@@ -69,7 +69,9 @@ class Quantize(BaseTransform):
         task_weight (float or str, optional): How much class probabilities
             count beside features when clusters are sought; :obj:`"auto"`
             finds the weight at which a linear probe on the quantized graph
-            scores what it scores on the original one. Clusters become more
+            scores what it scores on the original one, from
+            :obj:`data.train_mask` to all other nodes where there is one, so
+            that a biased training set stays as bad. Clusters become more
             homogeneous in their labels.
             :class:`~torch_geometric_cgt.SyntheticCGTDataset` uses
             :obj:`"auto"`. (default: :obj:`None`)
@@ -158,7 +160,9 @@ class Quantize(BaseTransform):
                     labels = self._solver(num_clusters).fit(task_space(z, probabilities, weight), y)
                     return torch.from_numpy(labels.labels_)
 
-                weight = calibrate_weight(x, data.edge_index, y, quantized, self.seed)
+                weight = calibrate_weight(
+                    x, data.edge_index, y, quantized, self.seed, train_mask_of(data)
+                )
             else:
                 weight = float(self.task_weight or 0.0)
             space = task_space(z, probabilities, weight)
@@ -261,6 +265,14 @@ def check_features(data: Data) -> Tensor:
             f'the first in row {row}, column {column})'
         )
     return x
+
+
+def train_mask_of(data: Data) -> Tensor | None:
+    r"""The training nodes, or :obj:`None` where there is no single mask of them."""
+    mask = data.get('train_mask')
+    if mask is None or mask.shape != (data.num_nodes,):
+        return None
+    return mask.cpu().bool()
 
 
 def verify_sizes(cluster: Tensor, num_clusters: int, k: int) -> None:
