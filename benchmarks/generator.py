@@ -238,6 +238,15 @@ def run_training(work: Path, case: str) -> dict[str, Any]:
     return {**facts, 'forms': turns(steps, sizes, repeats, 5 if fan_out == 5 else 3)}
 
 
+def peak_memory() -> float:
+    r"""The largest memory of this process so far, in MB."""
+    status = Path('/proc/self/status')
+    if status.exists():  # ru_maxrss begins with the peak of the process that started this one
+        lines = status.read_text().splitlines()
+        return int(next(line for line in lines if line.startswith('VmHWM')).split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def run_memory(work: Path, case: str) -> dict[str, Any]:
     r"""The peak memory of training on batches of one size; without steps, that of the start."""
     form, fan_out, batch, num_steps = case.split('/')
@@ -254,7 +263,7 @@ def run_memory(work: Path, case: str) -> dict[str, Any]:
         step = make_step(form, trees, int(fan_out), keep=True)
         for _ in range(int(num_steps)):
             step(int(batch))
-    return {'batch': int(batch), 'mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    return {'batch': int(batch), 'mb': peak_memory()}
 
 
 def run_sampling(work: Path, case: str) -> dict[str, Any]:
@@ -376,7 +385,7 @@ def vocabulary_models(num_tokens: int, forms: list[str]) -> dict[str, tuple]:
 
 
 def run_vocabulary(work: Path, case: str) -> dict[str, Any]:
-    r"""Steps of one softmax beside two, default size."""
+    r"""Steps of one softmax beside two, and of the Transformer without any, default size."""
     num_tokens = int(case)
     tokens, y = zipf_trees(2048, num_tokens, torch.Generator().manual_seed(0))
     models = vocabulary_models(
@@ -388,12 +397,19 @@ def run_vocabulary(work: Path, case: str) -> dict[str, Any]:
         model, optimizer = models[form]
         optimise(optimizer, partial(model, tokens[rows[:size]], y[rows[:size]]))
 
+    def streams_alone(size: int) -> None:
+        model, optimizer = models['cells independent']
+        optimizer.zero_grad()
+        plan = model.plan(tokens[rows[:size]], y[rows[:size]])
+        model.streams.paths(plan.prefixes).sum().backward()
+
     steps = {form: partial(step, form) for form in models}
-    sizes = dict.fromkeys(models, BATCH)
+    steps['(no vocabulary) independent'] = streams_alone  # what no vocabulary can be faster than
+    sizes = dict.fromkeys(steps, BATCH)
     if num_tokens > 20_000:
         sizes['flat typed'] = 16  # more do not fit into memory
-    repeats = {form: 1 if form.startswith('flat') else 4 for form in models}
-    forms = turns(steps, sizes, repeats, 3, lambda form: f'flat {form.split()[1]}')
+    repeats = {form: 1 if form.startswith('flat') else 4 for form in steps}
+    forms = turns(steps, sizes, repeats, 3, lambda form: f'flat {form.split()[-1]}')
     return {'m': num_tokens, 'forms': forms}
 
 
@@ -451,7 +467,7 @@ def show_forms(part: str, cells: dict[str, dict[str, Any]]) -> None:
         for form, row in cell['forms'].items():
             low, high = min(row['speedups']), max(row['speedups'])
             print(
-                f'  {form:18} batch {row["batch"]:5}  {row["graphs_per_s"]:9.2f} graphs/s'
+                f'  {form:27} batch {row["batch"]:5}  {row["graphs_per_s"]:9.2f} graphs/s'
                 f'  x {row["speedup"]:7.1f}  ({low:.1f} to {high:.1f})'
             )
 
@@ -463,7 +479,7 @@ def show_memory(cells: dict[str, dict[str, Any]]) -> None:
         start = cells.get(f'{form}/{fan_out}/{batch}/0')
         if steps != '0' and start:
             used[form, fan_out] = cell['mb'] - start['mb']
-            ratio = used.get(('naive 768', fan_out), math.nan) / used[form, fan_out]
+            ratio = used.get(('naive 768', fan_out), math.nan) / max(1.0, used[form, fan_out])
             print(
                 f'memory, s = {fan_out}: {form:16} batch {batch:3}  peak {cell["mb"]:6.0f} MB, '
                 f'above the start {used[form, fan_out]:6.0f} MB  naive / this {ratio:6.1f}'

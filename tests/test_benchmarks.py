@@ -49,3 +49,11 @@ def test_path_duplication_draws_from_the_same_model(model):
         slots = model.shape.layer_slice(layer)
         shares = [torch.bincount(t[:, slots].flatten(), minlength=6) for t in (drawn, ours)]
         assert torch.allclose(*(s / s.sum() for s in shares), atol=0.03)
+
+
+def test_trees_of_the_vocabulary_benchmark_are_valid():
+    tokens, y = load('generator').zipf_trees(200, 1000, torch.Generator().manual_seed(0))
+    model = CGTGenerator(1000, 10, [5, 5], 16, 1, 2)
+    assert tokens.shape == (200, model.shape.num_slots)
+    assert model.shape.check_nulls(tokens != 1000)
+    assert int(tokens.max()) == 1000 and int(tokens.min()) >= 0 and int(y.max()) < 10
