@@ -22,7 +22,7 @@ from torch_geometric_cgt.nn.prefixes import Prefixes
 from torch_geometric_cgt.nn.streams import TwoStreams
 from torch_geometric_cgt.nn.vocabulary import CellEmbedding, CellVocabulary, FlatVocabulary, draw
 
-FLAT_UP_TO = 2048  # tokens; above, two softmaxes are cheaper than one
+FLAT_UP_TO = 512  # tokens; above, two softmaxes are several times cheaper than one per type
 
 
 class CGTGenerator(nn.Module):
