@@ -1,7 +1,7 @@
 r"""GNN scores and statistics of generated graphs beside those of the originals.
 
     python benchmarks/fidelity.py --sources Cora,CiteSeer,Photo --noise 0 2 4 --cells cells.jsonl
-    python benchmarks/fidelity.py --forms typed independent types1 --seeds 0 --cells forms.jsonl
+    python benchmarks/fidelity.py --forms typed independent number --seeds 0 --cells forms.jsonl
     python benchmarks/fidelity.py --cells cells.jsonl --show
 
 The paper's scenario 1: noisy edges x aggregation, k = 30, s = 5 (+ the noisy edges), L = 2,
@@ -65,7 +65,7 @@ def orders_per_token(trees: TreeSet) -> float:
 
 def run_cell(
     name: str, noise: int, seed: int, form: str, epochs: int | None, reference: dict | None
-):
+) -> dict:
     r"""Builds one synthetic graph and scores the GNNs."""
     data = load_source(name, largest_component=True, random_split=True)[0]
     data = AddNoisyEdges(noise, seed)(data)
@@ -136,9 +136,8 @@ def show(cells: list[dict]) -> None:
         )
     for form, both in pairs.items():
         found = agreement([a for a, _ in both], [b for _, b in both])
-        print(
-            f'{form:12} {len(both)} pairs  MSE {found["mse"]:.5f}  Pearson {found["pearson"]:.4f}'
-        )
+        pearson = 'undefined' if found['pearson'] is None else f'{found["pearson"]:.4f}'
+        print(f'{form:12} {len(both)} pairs  MSE {found["mse"]:.5f}  Pearson {pearson}')
 
 
 def main() -> None:
