@@ -11,7 +11,6 @@ for in ``$CGT_DATA_ROOT``.
 """
 
 import argparse
-import json
 import math
 import tempfile
 import time
@@ -20,9 +19,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import torch
+from cells import add_cell, read_cells
 
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
-from torch_geometric_cgt.benchmark import MODELS, GNNConfig
+from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.evaluate import tree_sets
 from torch_geometric_cgt.benchmark.statistics import (
     agreement,
@@ -30,7 +30,7 @@ from torch_geometric_cgt.benchmark.statistics import (
     wasserstein,
     zero_vectors,
 )
-from torch_geometric_cgt.benchmark.training import TreeSet, test_gnn, train_gnn
+from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
 from torch_geometric_cgt.data import random_split
 from torch_geometric_cgt.data.split import masks_of
 from torch_geometric_cgt.datasets import load_source
@@ -88,15 +88,9 @@ def run_cell(
         )
         cell['seconds'] = time.monotonic() - started
     sets = tree_sets(check_source(data), dataset, seed)
-    config = GNNConfig.for_roots(sets['original'].rows('train').numel())
-
-    def scores(trees: TreeSet) -> dict[str, float]:
-        trained = {model: train_gnn(model, trees, config, seed) for model in MODELS}
-        return {m: test_gnn(gnn, trees, trees.rows('test')) for m, gnn in trained.items()}
-
-    for column in ('original', 'quantized'):
-        cell[column] = reference[column] if reference else scores(sets[column])
-    cell['generated'] = scores(sets['generated'])
+    for column in ('original', 'quantized', 'generated'):
+        known = reference is not None and column != 'generated'
+        cell[column] = reference[column] if known else score_gnns(MODELS, sets[column], seed)
     counts = {column: sets[column].index for column in ('quantized', 'generated')}
     null = dataset.codebook.size(0)
     for key, statistic in [('zero_vectors', zero_vectors), ('duplicates', duplicates)]:
@@ -151,8 +145,7 @@ def main() -> None:
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     args = parser.parse_args()
 
-    lines = args.cells.read_text().splitlines() if args.cells.exists() else []
-    cells = [json.loads(line) for line in lines]
+    cells = read_cells(args.cells)
     keys = ('source', 'noise', 'seed')
     for seed in [] if args.show else args.seeds:
         for noise in args.noise:
@@ -163,8 +156,7 @@ def main() -> None:
                         continue
                     reference = same[0] if same else None
                     cells.append(run_cell(name, noise, seed, form, args.epochs, reference))
-                    with open(args.cells, 'a') as file:
-                        file.write(json.dumps(cells[-1]) + '\n')
+                    add_cell(args.cells, cells[-1])
                     show(cells[-1:])
     show(cells)
 

@@ -28,12 +28,12 @@ from statistics import median
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+from naive import NaivePaths
 from torch import Tensor
+from zipf import zipf_trees
 
 from torch_geometric_cgt import CGTGenerator
 from torch_geometric_cgt.data import TreeShape, tokens_of
-from torch_geometric_cgt.nn.layout import factorised_layout
 from torch_geometric_cgt.nn.vocabulary import CellVocabulary
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.training.batches import make_batch
@@ -54,67 +54,6 @@ SCALING = {'growing': None, 'fixed': 82, 'cells': None}
 NODES = [1_000, 10_000, 50_000, 200_000]
 VOCABULARY = [256, 1024, 10_000, 80_000]
 LIKELIHOOD = {10_000: 300, 80_000: 60}  # tokens: steps of training
-
-
-class NaivePaths:
-    r"""Path duplication: every root-to-leaf path of a tree is a sequence of its own, with one
-    context and one query per layer, and each of its tokens is predicted.
-
-    Weights and blocks are those of a generator with independent siblings. The context of the leaf,
-    which nothing reads, is left out.
-    """
-
-    def __init__(self, model: CGTGenerator) -> None:
-        self.model, self.null, self.depth = model, model.num_tokens, model.shape.depth
-        is_ancestor = model.shape.is_ancestor
-        leaves = is_ancestor[model.shape.layer_slice(self.depth)]
-        self.slots = leaves.nonzero()[:, 1].view(-1, self.depth + 1)  # [P, L + 1], root first
-        self.share = 1 / leaves.sum(dim=0).double()[self.slots]  # of a path in each of its slots
-        self.chains = [factorised_layout(TreeShape((1,) * d)) for d in range(1, self.depth + 1)]
-
-    def _logits(self, paths: Tensor, y: Tensor) -> Tensor:
-        r"""What predicts each token of some paths ``[S, d + 1]``: ``[S, d + 1, m + 1]``."""
-        queries = self.model.streams.rows(paths, y, None, self.chains[paths.size(1) - 2])
-        logits = self.model.head.vocabulary.out(queries)
-        never = logits.new_zeros(paths.size(1), self.null + 1)
-        never[0, self.null] = -torch.inf  # a root is not null
-        return logits + never
-
-    def token_log_prob(self, tokens: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The log-likelihood of each token of each path, and which count, ``[B, P, L + 1]``."""
-        paths = tokens[:, self.slots]
-        logits = self._logits(paths.flatten(0, 1), y.repeat_interleave(paths.size(1)))
-        loss = F.cross_entropy(logits.flatten(0, 1), paths.flatten(), reduction='none')
-        counts = F.pad(paths[..., :-1] != self.null, (1, 0), value=True)
-        return -loss.view(paths.shape) * counts, counts
-
-    def loss(self, tokens: Tensor, y: Tensor) -> Tensor:
-        r"""The mean over all tokens, each as often as paths go through it."""
-        log_prob, counts = self.token_log_prob(tokens, y)
-        return -log_prob.sum() / counts.sum()
-
-    def log_prob(self, tokens: Tensor, y: Tensor) -> Tensor:
-        r"""The log-likelihood of each tree, ``[B]``."""
-        return (self.token_log_prob(tokens, y)[0] * self.share).sum(dim=(1, 2))
-
-    @torch.no_grad()
-    def sample(self, y: Tensor) -> Tensor:
-        r"""Draws trees layer by layer; each slot evaluates its own path."""
-        self.model.eval()
-        shape = self.model.shape
-        tokens = torch.full((y.numel(), shape.num_slots), self.null)
-        for layer in range(self.depth + 1):
-            own = torch.arange(shape.num_slots)[shape.layer_slice(layer)]
-            above = shape.is_ancestor[own].nonzero()[:, 1].view(own.numel(), -1)  # itself last
-            paths = tokens[:, above].flatten(0, 1)
-            if layer == 0:  # a chain has two slots at least: the second is not looked at
-                paths = paths.expand(-1, 2)
-            logits = self._logits(paths, y.repeat_interleave(own.numel()))[:, layer]
-            drawn = torch.multinomial(logits.softmax(dim=-1), 1).view(-1, own.numel())
-            if layer > 0:
-                drawn[tokens[:, shape.parent[own]] == self.null] = self.null
-            tokens[:, own] = drawn
-        return tokens
 
 
 def cora_trees(fan_out: int) -> dict[str, Any]:
@@ -331,47 +270,6 @@ def run_scaling(work: Path, case: str) -> dict[str, Any]:
         named = dict(zip(('draw', 'plan', 'train'), parts, strict=True))
         rows.append({**facts, 'graphs': BATCH * len(spent), **named, 'ms_per_graph': total})
     return {'rows': rows}
-
-
-def zipf_trees(n: int, num_tokens: int, rng: torch.Generator, shuffled: bool = False) -> tuple:
-    r"""Trees with structure: labels prefer groups of consecutive tokens, groups prefer members,
-    children come from the group that goes with their parent's group or from the label's.
-
-    Args:
-        n (int): The number of trees, five children per slot at most, two layers.
-        num_tokens (int): The number of tokens.
-        rng (torch.Generator): The source of randomness.
-        shuffled (bool): Whether numbers of tokens say nothing about groups.
-    """
-    world = torch.Generator().manual_seed(1)  # the same for every call
-    num_groups, num_classes, shape = 97, 10, TreeShape.of([5, 5])
-    size = -(-num_tokens // num_groups)
-    group_of = torch.stack([torch.randperm(num_groups, generator=world) for _ in range(10)])
-    goes_with = torch.randperm(num_groups, generator=world)
-    member = torch.stack([torch.randperm(size, generator=world) for _ in range(num_groups)])
-    name = torch.randperm(num_tokens, generator=world) if shuffled else torch.arange(num_tokens)
-
-    def zipf(count: int, many: torch.Size) -> Tensor:
-        weight = 1 / torch.arange(1, count + 1, dtype=torch.double)
-        return torch.multinomial(weight, many.numel(), True, generator=rng).view(many)
-
-    y = torch.randint(num_classes, (n,), generator=rng)
-    groups = [group_of[y[:, None], zipf(num_groups, torch.Size([n, 1]))]]
-    alive, layers = torch.ones(n, 1, dtype=torch.bool), []
-    for fan_out in (*shape.num_neighbors, 0):
-        rank = zipf(size, groups[-1].shape)
-        token = (groups[-1] * size + member[groups[-1], rank]).clamp(max=num_tokens - 1)
-        layers.append(torch.where(alive, name[token], num_tokens))
-        if fan_out:
-            parent = groups[-1].repeat_interleave(fan_out, dim=1)
-            own = group_of[y[:, None], zipf(num_groups, parent.shape)]
-            follows = torch.rand(parent.shape, generator=rng) < 0.7
-            groups.append(torch.where(follows, goes_with[parent], own))
-            number = torch.randint(fan_out + 1, (*alive.shape, 1), generator=rng)
-            full = torch.rand(number.shape, generator=rng) < 0.8  # as in graphs of this size
-            number = torch.where(full, fan_out, number)
-            alive = (alive[..., None] & (torch.arange(fan_out) < number)).flatten(1)
-    return torch.cat(layers, dim=1), y
 
 
 def vocabulary_models(num_tokens: int, forms: list[str]) -> dict[str, tuple]:

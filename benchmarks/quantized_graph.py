@@ -9,17 +9,17 @@ and a run that was stopped goes on where it was. Raw files are looked for in ``$
 """
 
 import argparse
-import json
 import time
 import warnings
 from collections import defaultdict
 from pathlib import Path
 
 import torch
+from cells import add_cell, read_cells
 
-from torch_geometric_cgt.benchmark import MODELS, GNNConfig
+from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.rows import as_rows
-from torch_geometric_cgt.benchmark.training import TreeSet, test_gnn, train_gnn
+from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
 from torch_geometric_cgt.data import TreeShape, random_split, tokens_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.quantizer import label_homogeneity
@@ -42,9 +42,7 @@ def run_cell(name: str, noise: int, seed: int, variants: list[str]) -> dict:
     def scores(x: torch.Tensor, row: torch.Tensor) -> dict[str, float]:
         index = tokens_of(tree, row, x.size(0))
         trees = TreeSet(as_rows(x), index, data.y, split, num_classes, shape)
-        config = GNNConfig.for_roots(trees.rows('train').numel())
-        trained = {model: train_gnn(model, trees, config, seed) for model in MODELS}
-        return {m: test_gnn(gnn, trees, trees.rows('test')) for m, gnn in trained.items()}
+        return score_gnns(MODELS, trees, seed)
 
     cell: dict = {'source': name, 'noise': noise, 'seed': seed, 'nodes': data.num_nodes}
     started = time.monotonic()
@@ -115,16 +113,14 @@ def main() -> None:
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     args = parser.parse_args()
 
-    lines = args.cells.read_text().splitlines() if args.cells.exists() else []
-    cells = [json.loads(line) for line in lines]
+    cells = read_cells(args.cells)
     done = {(c['source'], c['noise'], c['seed']) for c in cells}
     for seed in [] if args.show else args.seeds:
         for noise in args.noise:
             for name in args.sources.split(','):
                 if (name, noise, seed) not in done:
                     cells.append(run_cell(name, noise, seed, args.variants))
-                    with open(args.cells, 'a') as file:
-                        file.write(json.dumps(cells[-1]) + '\n')
+                    add_cell(args.cells, cells[-1])
                     show(cells[-1:])
     show(cells)
 

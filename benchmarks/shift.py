@@ -11,7 +11,6 @@ for in ``$CGT_DATA_ROOT``.
 """
 
 import argparse
-import json
 import tempfile
 import time
 import warnings
@@ -20,11 +19,12 @@ from pathlib import Path
 from statistics import mean
 
 import torch
+from cells import add_cell, read_cells
 
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
-from torch_geometric_cgt.benchmark import MODELS, GNNConfig
+from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.evaluate import tree_sets
-from torch_geometric_cgt.benchmark.training import TreeSet, test_gnn, train_gnn
+from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
 from torch_geometric_cgt.data import masks_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.datasets.source import check_source
@@ -82,13 +82,8 @@ def run_cell(name: str, alpha: float | None, share: float, seed: int, epochs: in
         )
         cell['seconds'] = round(time.monotonic() - started, 1)
     sets = tree_sets(check_source(data), dataset, seed)
-    config = GNNConfig.for_roots(sets['original'].rows('train').numel())
     for column in COLUMNS:
-        trees, scores = sets[column], {}
-        for model in MODELS:
-            gnn = train_gnn(model, trees, config, seed)
-            scores[model] = round(test_gnn(gnn, trees, trees.rows('test')), 4)
-        cell[column] = scores
+        cell[column] = score_gnns(MODELS, sets[column], seed)
     cell['distance'] = {c: round(distance(sets[c]), 4) for c in ('quantized', 'generated')}
     cell['nll'] = round(min(dataset.history['holdout_nll']), 4)
     cell['best_epoch'] = dataset.history['best_epoch']
@@ -137,8 +132,7 @@ def main() -> None:
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     args = parser.parse_args()
 
-    lines = args.cells.read_text().splitlines() if args.cells.exists() else []
-    cells = [json.loads(line) for line in lines]
+    cells = read_cells(args.cells)
     for seed in [] if args.show else args.seeds:
         for name in args.sources.split(','):
             for alpha in [None if a == 'iid' else float(a) for a in args.alphas]:
@@ -146,8 +140,7 @@ def main() -> None:
                 if any(all(c[k] == v for k, v in key.items()) for c in cells):
                     continue
                 cells.append(run_cell(name, alpha, args.share, seed, args.epochs))
-                with open(args.cells, 'a') as file:
-                    file.write(json.dumps(cells[-1]) + '\n')
+                add_cell(args.cells, cells[-1])
                 show(cells)
     show(cells)
 

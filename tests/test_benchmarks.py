@@ -32,7 +32,7 @@ def test_path_duplication_has_the_same_likelihood(model):
     y = torch.arange(3).repeat(10)
     tokens = model.sample(y, torch.Generator().manual_seed(0))
     assert (tokens[:, 1:] == model.num_tokens).any()
-    naive = load('generator').NaivePaths(model)
+    naive = load('naive').NaivePaths(model)
     assert naive.slots.size(0) == model.shape.layer_sizes[-1]  # every path by itself
     expected = model.log_prob(tokens, y)
     assert torch.allclose(naive.log_prob(tokens, y), expected, rtol=0, atol=1e-9)
@@ -42,7 +42,7 @@ def test_path_duplication_has_the_same_likelihood(model):
 def test_path_duplication_draws_from_the_same_model(model):
     y = torch.zeros(6000, dtype=torch.long)
     torch.manual_seed(0)
-    drawn = load('generator').NaivePaths(model).sample(y)
+    drawn = load('naive').NaivePaths(model).sample(y)
     assert model.shape.check_nulls(drawn != model.num_tokens)
     ours = model.sample(y, torch.Generator().manual_seed(0))
     for layer in range(model.shape.depth + 1):
@@ -52,7 +52,7 @@ def test_path_duplication_draws_from_the_same_model(model):
 
 
 def test_trees_of_the_vocabulary_benchmark_are_valid():
-    tokens, y = load('generator').zipf_trees(200, 1000, torch.Generator().manual_seed(0))
+    tokens, y = load('zipf').zipf_trees(200, 1000, torch.Generator().manual_seed(0))
     model = CGTGenerator(1000, 10, [5, 5], 16, 1, 2)
     assert tokens.shape == (200, model.shape.num_slots)
     assert model.shape.check_nulls(tokens != 1000)

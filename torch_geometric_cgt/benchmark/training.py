@@ -3,6 +3,7 @@ r"""Training and testing a GNN on rows of slots, whatever the rows point to."""
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -93,6 +94,15 @@ def train_gnn(name: str, trees: TreeSet, config: GNNConfig, seed: int) -> TreeGN
                 break
     model.load_state_dict(weights)
     return model
+
+
+def score_gnns(
+    models: Sequence[str], trees: TreeSet, seed: int, config: GNNConfig | None = None
+) -> dict[str, float]:
+    r"""The test accuracy of each of some GNNs, trained on the same trees."""
+    config = config or GNNConfig.for_roots(trees.rows('train').numel())
+    trained = {name: train_gnn(name, trees, config, seed) for name in models}
+    return {name: test_gnn(gnn, trees, trees.rows('test')) for name, gnn in trained.items()}
 
 
 @torch.no_grad()

@@ -1,0 +1,81 @@
+"""Builds that were interrupted, and builds that meet."""
+
+import importlib
+import threading
+import time
+
+import pytest
+
+from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt.datasets import build as build_module
+from torch_geometric_cgt.datasets import cache, synthetic
+from torch_geometric_cgt.datasets.work import exclusive
+
+fit_module = importlib.import_module('torch_geometric_cgt.training.fit')
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
+def content(folder) -> dict:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize('phase', ['fit', 'sample', 'write'])
+def test_an_interrupted_build_goes_on_where_it_stopped(graph, quick, tmp_path, monkeypatch, phase):
+    SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'whole'})
+    (whole,) = (tmp_path / 'whole').iterdir()
+    with monkeypatch.context() as patch:
+        if phase == 'write':
+            patch.setattr(cache, 'write_sealed_json', interrupted)
+        else:
+            patch.setattr(build_module, phase, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            SyntheticCGTDataset(graph, **quick)
+    (work,) = quick['root'].iterdir()  # nothing half-written
+    assert work.name == f'{whole.name}.fit'
+    with monkeypatch.context() as patch:
+        patch.setattr(build_module, '_quantize', lambda *_: pytest.fail('quantized again'))
+        if phase != 'fit':
+            patch.setattr(fit_module, 'train_step', lambda *_: pytest.fail('trained again'))
+        SyntheticCGTDataset(graph, **quick)
+    (folder,) = quick['root'].iterdir()
+    assert folder.name == whole.name and content(folder) == content(whole)
+
+
+@pytest.mark.parametrize('change', [{'resume': False}, {'force_reload': True}])
+def test_an_interrupted_build_can_be_thrown_away(graph, quick, monkeypatch, change):
+    with monkeypatch.context() as patch:
+        patch.setattr(build_module, 'sample', interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            SyntheticCGTDataset(graph, **quick)
+    calls, quantize = [], build_module._quantize
+    monkeypatch.setattr(build_module, '_quantize', lambda *a: calls.append(1) or quantize(*a))
+    SyntheticCGTDataset(graph, **quick, **change)
+    assert calls == [1] and len(list(quick['root'].iterdir())) == 1
+
+
+def test_how_a_build_is_run_does_not_name_its_cache(graph, quick, monkeypatch):
+    SyntheticCGTDataset(graph, **quick)
+    monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained again'))
+    config = FitConfig(epochs=2, batch_size=32, compile=True, checkpoint_minutes=1.0)
+    SyntheticCGTDataset(graph, **{**quick, 'fit_config': config})
+
+
+def test_a_second_build_of_the_same_waits_for_the_first(graph, quick, tmp_path):
+    work = tmp_path / 'some.fit'
+    order = []
+
+    def second():
+        with pytest.warns(UserWarning, match=r'some\.fit.*waiting'), exclusive(work):
+            order.append('second')
+
+    with exclusive(work):
+        (work / 'quantized').mkdir()
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.3)
+        order.append('first')
+    thread.join(10)
+    assert order == ['first', 'second']
