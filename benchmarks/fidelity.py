@@ -37,13 +37,14 @@ from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.datasets.source import check_source
 from torch_geometric_cgt.transforms import AddNoisyEdges
 
-FORMS = {
-    'independent': {'siblings': 'independent'},
-    'number': {'num_types': 1, 'repeats': False},
-    'repeats': {'num_types': 1},
-    'types': {'num_types': 16, 'repeats': False},
-    'typed': {},
-    'typed64': {'num_types': 64},
+# The paper's form, then what was added to it, one after the other; the last is the default.
+FORMS: dict[str, dict] = {
+    'independent': {'num_scenes': 0, 'generator_args': {'siblings': 'independent'}},
+    'number': {'num_scenes': 0, 'generator_args': {'num_types': 1, 'repeats': False}},
+    'repeats': {'num_scenes': 0, 'generator_args': {'num_types': 1}},
+    'types': {'num_scenes': 0},
+    'scenes, one type': {'generator_args': {'num_types': 1}},
+    'scenes': {},
 }
 
 
@@ -53,14 +54,23 @@ def orders_per_token(trees: TreeSet) -> float:
     that carries likelihood.
     """
     shape, real = trees.shape, trees.index < trees.x.size(0)
-    total, slots = 0.0, real.size(0)
+    total = 0.0
     for layer, fan_out in enumerate(shape.num_neighbors):
         parents = real[:, shape.layer_slice(layer)]
         count = real[:, shape.layer_slice(layer + 1)].unflatten(1, (-1, fan_out)).sum(dim=2)
         table = torch.tensor([math.log(math.comb(fan_out, n)) for n in range(fan_out + 1)])
         total += float(table[count[parents]].sum())
-        slots += int(parents.sum()) * fan_out
-    return total / slots
+    return total / counted_slots(trees)
+
+
+def counted_slots(trees: TreeSet) -> int:
+    r"""The slots that carry likelihood: roots, and all below a real slot."""
+    real = trees.index < trees.x.size(0)
+    below = [
+        int(real[:, trees.shape.layer_slice(layer)].sum()) * fan_out
+        for layer, fan_out in enumerate(trees.shape.num_neighbors)
+    ]
+    return real.size(0) + sum(below)
 
 
 def run_cell(
@@ -82,7 +92,7 @@ def run_cell(
             seed=seed,
             root=root,
             task_weight='auto',
-            generator_args=FORMS[form],
+            **FORMS[form],
             fit_config=FitConfig(epochs=epochs),
             log=False,
         )
@@ -99,6 +109,10 @@ def run_cell(
     cell['best_epoch'] = dataset.history['best_epoch']
     if form == 'independent':
         cell['nll'] -= orders_per_token(sets['quantized'])
+    if FORMS[form].get('num_scenes') != 0:  # a tree and its scene together
+        trees = sets['quantized']
+        cell['nll'] += dataset.history['scene_nll'] * trees.index.size(0) / counted_slots(trees)
+        cell['sharpness'] = dataset.history['sharpness']
     return cell
 
 
@@ -139,7 +153,7 @@ def main() -> None:
     parser.add_argument('--sources', default='Cora,CiteSeer,Photo')
     parser.add_argument('--noise', type=int, nargs='+', default=[0, 2, 4])
     parser.add_argument('--seeds', type=int, nargs='+', default=[0])
-    parser.add_argument('--forms', nargs='+', default=['typed'], choices=list(FORMS))
+    parser.add_argument('--forms', nargs='+', default=['scenes'], choices=list(FORMS))
     parser.add_argument('--epochs', type=int, help='(default: that of FitConfig)')
     parser.add_argument('--cells', type=Path, default=Path('fidelity_cells.jsonl'))
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')

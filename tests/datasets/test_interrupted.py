@@ -72,7 +72,7 @@ def test_a_second_build_of_the_same_waits_for_the_first(graph, quick, tmp_path):
             order.append('second')
 
     with exclusive(work):
-        (work / 'quantized').mkdir()
+        (work / 'quantize').mkdir()
         thread = threading.Thread(target=second)
         thread.start()
         time.sleep(0.3)

@@ -61,7 +61,7 @@ def naive_update(block, state, contexts):
     return state + block.contract(hidden)
 
 
-def naive_query(model, path, label):
+def naive_query(model, path, label, scene=None):
     """What the children of the last token of a path are predicted from."""
     contexts = [model.where.weight[0]]
     for layer, token in enumerate(path):
@@ -69,6 +69,8 @@ def naive_query(model, path, label):
     query = model.start_query.weight[0] + model.where.weight[1 + len(path)]
     if model.label is not None:
         query = query + model.label.weight[label]
+    if scene is not None:
+        query = query + model.scene.weight[scene]
     for block in model.blocks:
         new = [naive_update(block, c, contexts[: i + 1]) for i, c in enumerate(contexts)]
         query = naive_update(block, query, contexts)
@@ -125,13 +127,13 @@ FORMS = [
 @pytest.mark.parametrize('fan_outs', FAN_OUTS)
 @torch.no_grad()
 def test_every_evaluation_gives_the_same_numbers_and_the_same_samples(fan_outs, form):
-    models = [make(fan_outs, num_splits=3, evaluation=e, **form) for e in EVALUATIONS]
+    models = [make(fan_outs, num_scenes=3, evaluation=e, **form) for e in EVALUATIONS]
     tokens, y = random_tokens(models[0], 40, nulls=True)
-    split = torch.arange(40) % 3
-    expected, *others = (model.log_prob(tokens, y, split) for model in models)
+    scene = torch.arange(40) % 3
+    expected, *others = (model.log_prob(tokens, y, scene) for model in models)
     for other in others:
         assert torch.allclose(other, expected, rtol=0, atol=1e-9)
-    samples = [m.sample(y, torch.Generator().manual_seed(0), split) for m in models]
+    samples = [m.sample(y, torch.Generator().manual_seed(0), scene) for m in models]
     assert all(torch.equal(samples[0], other) for other in samples[1:])
 
 
@@ -237,21 +239,26 @@ def test_samples_come_from_the_model(fan_outs, switches):
     assert chi_square < int(often.sum()) + 5 * math.sqrt(2 * int(often.sum()))
 
 
-def naive_typed_log_prob(model, tokens, label):
+def naive_typed_log_prob(model, tokens, label, scene):
     """Typed siblings, written out with loops over types, parents and children."""
     head, shape, null = model.head, model.shape, model.num_tokens
+    scenes = model.num_scenes or model.num_classes
+    scene = scene if model.num_scenes else label  # roots of a label are a scene
     per_type = []
 
     def query(path):
-        return naive_query(model.streams, path, label)
+        return naive_query(model.streams, path, label, scene if model.num_scenes else None)
 
     def hidden(path, kind):
         return torch.nn.functional.gelu(head.hidden(query(path)) + head.latent.weight[kind])
 
     def token_probability(path, kind, layer):
         logits = head.vocabulary.out(hidden(path, kind))
-        seen = label if layer <= 1 else 0
-        return torch.softmax(logits + head.token_base.weight[layer * 3 + seen], dim=0)
+        if layer == 0:
+            base = head.root_base.weight[scene * model.num_classes + label]
+        else:
+            base = head.token_base.weight[(layer - 1) * scenes + scene]
+        return torch.softmax(logits + base, dim=0)
 
     prior = torch.log_softmax(head.type_prior(query([int(tokens[0])])), dim=0)
     for kind in range(model.num_types):
@@ -266,8 +273,7 @@ def naive_typed_log_prob(model, tokens, label):
             layer, h = int(shape.layer[slot]), hidden(path, kind)
             below = [int(t) for t in tokens[shape.parent == slot] if t != null]
             beside = [int(t) for t in tokens[shape.layer_slice(layer)] if t != null]
-            seen = label if layer == 0 else 0  # deeper histograms are those of all labels
-            number = head.number(h) + head.number_base.weight[layer * 3 + seen]
+            number = head.number(h) + head.number_base.weight[layer * scenes + scene]
             number = number[: shape.num_neighbors[layer] + 1]
             total = total + torch.log_softmax(number, dim=0)[len(below)]
             probability = token_probability(path, kind, layer + 1)
@@ -287,15 +293,20 @@ def naive_typed_log_prob(model, tokens, label):
     return root + torch.logsumexp(torch.stack(per_type), dim=0)
 
 
+@pytest.mark.parametrize('num_scenes', [0, 4])
 @pytest.mark.parametrize('fan_outs', FAN_OUTS)
 @torch.no_grad()
-def test_typed_likelihood_is_the_sum_over_types_written_out(fan_outs):
-    model = make(fan_outs, siblings='typed', num_types=3, num_tokens=3)
+def test_typed_likelihood_is_the_sum_over_types_written_out(fan_outs, num_scenes):
+    model = make(fan_outs, siblings='typed', num_types=3, num_tokens=3, num_scenes=num_scenes)
     tokens, y = random_tokens(model, 3, nulls=True)
+    scene = torch.tensor([3, 0, 2])
     expected = torch.stack(
-        [naive_typed_log_prob(model, t, int(label)) for t, label in zip(tokens, y, strict=True)]
+        [
+            naive_typed_log_prob(model, tree, int(label), int(code))
+            for tree, label, code in zip(tokens, y, scene, strict=True)
+        ]
     )
-    assert torch.allclose(model.log_prob(tokens, y), expected, rtol=0, atol=1e-9)
+    assert torch.allclose(model.log_prob(tokens, y, scene), expected, rtol=0, atol=1e-9)
 
 
 @torch.no_grad()
@@ -314,39 +325,41 @@ def test_marginals_are_those_of_the_data_before_any_training():
             slots = shape.layer_slice(layer)
             real, made = (t[y == label][:, slots].flatten() for t in (data, drawn))
             shares = [torch.bincount(t, minlength=7) / t.numel() for t in (real, made)]
-            if layer < 2:  # deeper ones are those of all labels
-                assert torch.allclose(*shares, atol=0.04)
-    shares = [torch.bincount(t[:, 4:].flatten(), minlength=7) / t.numel() for t in (data, drawn)]
-    assert torch.allclose(*shares, atol=0.04)
+            assert torch.allclose(*shares, atol=0.04)
 
 
 @torch.no_grad()
-def test_marginals_of_splits_differ_where_the_splits_do():
+def test_marginals_of_scenes_differ_where_the_scenes_do():
     rng = torch.Generator().manual_seed(0)
-    model = CGTGenerator(6, 2, [3, 2], repeats=False, num_splits=3, **TINY).eval()
+    model = CGTGenerator(6, 2, [3, 2], repeats=False, num_scenes=3, **TINY).eval()
     teacher = make([3, 2], num_tokens=6, num_classes=2, siblings='typed', num_types=2)
     y = torch.arange(2).repeat(2000)
-    split = torch.randint(2, (4000,), generator=rng)
+    scene = torch.randint(2, (4000,), generator=rng)
     trees = teacher.sample(y, rng)
 
     def bases(tokens):
-        model.set_marginals(tokens, y, split)
+        model.set_marginals(tokens, y, scene)
         head = model.head
-        return head.token_base.weight.view(3, 3, 2, 6), head.number_base.weight.view(2, 3, 2, 4)
+        return (
+            head.root_base.weight.view(3, 2, 6),
+            head.token_base.weight.view(2, 3, 6),
+            head.number_base.weight.view(2, 3, 4),
+        )
 
-    for base in bases(trees):  # a random split: one histogram per label
-        share = base.exp()
-        assert torch.allclose(share[:, 0], share[:, 1], atol=0.02)
-        assert torch.allclose(share[:, 0], share[:, 2], atol=0.02)
-        assert not torch.allclose(share[:, :, 0], share[:, :, 1], atol=0.04)
+    root, *below = bases(trees)  # scenes at random: roots know their label, all else is alike
+    assert torch.allclose(root[0].exp(), root[1].exp(), atol=0.03)
+    for share in (base.exp() for base in below):
+        assert torch.allclose(share[:, 0], share[:, 1], atol=0.03)
+        assert torch.allclose(share[:, 0], share[:, 2], atol=0.03)  # a scene that was not seen
+    assert not torch.allclose(root.exp()[:, 0], root.exp()[:, 1], atol=0.04)
 
-    shifted = torch.where((split == 1)[:, None] & (trees == 5), 0, trees)
-    token, _ = bases(shifted)
-    assert (token[:, 1, 0, 5] < token[:, 0, 0, 5] - 2).all()  # split 1 has no token 5
-    assert (token[:2, 1, 1, 5] < token[:2, 0, 1, 5] - 2).all()  # layer 2 does not see labels
-    drawn = model.sample(y, rng, split)
+    shifted = torch.where((scene == 1)[:, None] & (trees == 5), 0, trees)
+    root, token, _ = bases(shifted)
+    assert (root[1, :, 5] < root[0, :, 5] - 2).all()  # scene 1 has no token 5
+    assert (token[:, 1, 5] < token[:, 0, 5] - 2).all()
+    drawn = model.sample(y, rng, scene)
     for code in range(2):
-        real, made = (t[split == code].flatten() for t in (shifted, drawn))
+        real, made = (t[scene == code].flatten() for t in (shifted, drawn))
         shares = [torch.bincount(t, minlength=7) / t.numel() for t in (real, made)]
         assert torch.allclose(*shares, atol=0.03)
 
@@ -389,11 +402,11 @@ def test_int32_tokens_are_fine():
 @pytest.mark.parametrize('form', FORMS)
 def test_a_planned_batch_runs_on_the_meta_device(form):
     # What runs there cannot look at values: on a GPU, nothing of it waits for the host.
-    model = make([3, 2], num_splits=2, **form)
+    model = make([3, 2], num_scenes=2, **form)
     tokens, y = random_tokens(model, 8, nulls=True)
-    split = y % 2
-    plan = model.plan(tokens, y, split).to('meta')
-    loss = model.to('meta')(tokens.to('meta'), y.to('meta'), split.to('meta'), plan)
+    scene = y % 2
+    plan = model.plan(tokens, y, scene).to('meta')
+    loss = model.to('meta')(tokens.to('meta'), y.to('meta'), scene.to('meta'), plan)
     loss.backward()
     assert loss.device.type == 'meta' and loss.shape == ()
 
@@ -419,7 +432,7 @@ def test_config_makes_the_same_model_again():
         ({'vocabulary': 'huge'}, "got 'huge'"),
         ({'evaluation': 'quick'}, "got 'quick'"),
         ({'num_types': 0}, "'num_types' must be at least 1"),
-        ({'num_splits': -1}, "'num_splits'"),
+        ({'num_scenes': -1}, "'num_scenes'"),
         ({'position': 'slot'}, "needs siblings='independent'"),
     ],
 )
@@ -435,8 +448,8 @@ def test_wrong_shapes():
         model(torch.zeros(2, 4).long(), torch.zeros(2).long())
     with pytest.raises(ValueError, match='one label per tree'):
         model(torch.zeros(2, 3).long(), torch.zeros(3).long())
-    with pytest.raises(ValueError, match='one split code per tree'):
-        make([2], num_splits=2)(torch.zeros(2, 3).long(), torch.zeros(2).long())
+    with pytest.raises(ValueError, match='one scene per tree'):
+        make([2], num_scenes=2)(torch.zeros(2, 3).long(), torch.zeros(2).long())
 
 
 @pytest.mark.parametrize(

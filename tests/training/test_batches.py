@@ -29,7 +29,7 @@ def test_processes_and_micro_batches_share_one_batch(size, accumulate):
     for which in [0, 1]:
         (whole,) = step(batches(), 2, which)
         parts = [p for r in range(size) for p in step(batches(size, r, accumulate), 2, which)]
-        for name in ['tokens', 'y', 'split']:
+        for name in ['tokens', 'y', 'scene']:
             assert torch.equal(torch.cat([vars(p)[name] for p in parts]), vars(whole)[name])
         assert sum(part.count for part in parts) == whole.count > 2 * DRAW_BLOCK
 

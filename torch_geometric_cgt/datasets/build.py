@@ -12,18 +12,28 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from torch_geometric_cgt.data import NUM_SPLITS, TokenTrees, TreeShape, masks_of, tokens_of
+from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of, tokens_of
+from torch_geometric_cgt.datasets.scenes import SceneTable
+from torch_geometric_cgt.datasets.sharpness import (
+    Sharpness,
+    TreeProbe,
+    Trees,
+    find_sharpness,
+    source_accuracy,
+)
 from torch_geometric_cgt.datasets.source import Source
-from torch_geometric_cgt.datasets.work import quantize_once
+from torch_geometric_cgt.datasets.work import Outcome, once
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.training import FitConfig, FitResult, World, fit, sample
 from torch_geometric_cgt.training.batches import DrawTokens
 from torch_geometric_cgt.transforms import Quantize
-from torch_geometric_cgt.transforms.quantize import Clustering
+from torch_geometric_cgt.transforms.scenes import find_scenes
 
 ENCODE_BLOCK = 1 << 16  # roots per block
+MIN_SCENES, SCENES_PER_LABEL = 48, 4
+CALIBRATION_ROOTS = 10_000  # of the source are enough for one number
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,7 @@ class BuildConfig:
     task_weight: float | str | None = 'auto'
     num_neighbors: tuple[int, ...] = (5, 5)
     num_samples: int | None = None
+    num_scenes: int | None = None
     seed: int = 0
     generator: dict[str, Any] = field(default_factory=dict)
     fit: FitConfig = field(default_factory=FitConfig)
@@ -44,9 +55,13 @@ class BuildConfig:
         self.quantize()
         if self.num_samples is not None and self.num_samples < 1:
             raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
+        if self.num_scenes is not None and self.num_scenes < 0:
+            raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
+        if 'num_scenes' in self.generator:
+            raise ValueError("Give 'num_scenes' to the dataset, not in 'generator_args'")
         try:  # refuse wrong model arguments before any work, without memory
             with torch.device('meta'):
-                self.make_generator(1, 1)
+                self.make_generator(1, 1, 1)
         except TypeError as error:
             raise ValueError(f"Unknown argument in 'generator_args': {error}") from error
 
@@ -65,10 +80,23 @@ class BuildConfig:
             device=device,
         )
 
-    def make_generator(self, num_tokens: int, num_classes: int) -> CGTGenerator:
+    def num_scenes_for(self, num_roots: int, num_classes: int) -> int:
+        r"""The number of scenes: as asked for, as far as each has :math:`k` roots."""
+        most = max(1, num_roots // self.k)
+        if self.num_scenes is None:
+            return min(most, max(MIN_SCENES, SCENES_PER_LABEL * num_classes))
+        if self.num_scenes > most:
+            raise ValueError(
+                f"'num_scenes' * 'k' must not exceed the number of roots (got {self.num_scenes} * "
+                f'{self.k} > {num_roots}): use at most {most} scenes'
+            )
+        return self.num_scenes
+
+    def make_generator(self, num_tokens: int, num_classes: int, num_scenes: int) -> CGTGenerator:
         r"""The model that was asked for, with fresh weights."""
-        args = {'num_splits': NUM_SPLITS, **self.generator}
-        return CGTGenerator(num_tokens, num_classes, self.num_neighbors, **args)
+        return CGTGenerator(
+            num_tokens, num_classes, self.num_neighbors, num_scenes=num_scenes, **self.generator
+        )
 
     def to_dict(self) -> dict[str, Any]:
         r"""All parameters, for a JSON file; not how they are carried out."""
@@ -86,6 +114,8 @@ class Build:
     cluster: Tensor
     generator: CGTGenerator
     fit: FitResult
+    sharpness: Sharpness
+    scene_nll: float  # what naming the scene of a root costs, in nats
 
 
 def build(
@@ -116,9 +146,10 @@ def build(
     world = world or World()
     log = log and world.is_first
     shape, root, y = config.shape, source.root, source.data.y[source.root]
+    split = source.split_codes(stage_seed(config.seed, 'split'))[root]
 
-    clustering = quantize_once(work, lambda: _quantize(source, config, device, log), world)
-    cluster, codebook = clustering.cluster, clustering.codebook
+    tensors, facts = once(work, 'quantize', lambda: _quantize(source, config, device, log), world)
+    cluster, codebook = tensors['cluster'], tensors['codebook']
     num_tokens = codebook.size(0)
     graph = InNeighbors.from_edge_index(source.data.edge_index, cluster.numel())
 
@@ -134,14 +165,20 @@ def build(
                 source.data.y,
                 encoded,
                 shape.num_neighbors[0],
-                clustering.task_weight,
+                facts['task_weight'],
             )
             del encoded
 
+    tensors, _ = once(
+        work, 'scenes', lambda: _scenes(source, config, cluster, codebook, y, split), world
+    )
+    scene = tensors['scene']
+    num_scenes = int(scene.max()) + 1
+    table = SceneTable(y, split, scene, source.num_classes, num_scenes)
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stage_seed(config.seed, 'weights'))
-        generator = config.make_generator(num_tokens, source.num_classes)
-    split = source.split_codes(stage_seed(config.seed, 'split'))[root]
+        generator = config.make_generator(num_tokens, source.num_classes, num_scenes)
     result = fit(
         generator,
         draw_tokens,
@@ -150,30 +187,61 @@ def build(
         stage_seed(config.seed, 'fit'),
         device,
         log,
-        split,
+        scene,
         checkpoint=work,
         belongs_to=belongs_to,
         world=world,
     )
 
-    new_y, new_split = draw_roots(
-        y,
-        split,
-        config.num_samples or root.numel(),
-        torch.Generator().manual_seed(stage_seed(config.seed, 'labels')),
+    def draw_scenes(
+        num_samples: int, sharpness: float, rng: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        new_y, new_split = draw_roots(y, split, num_samples, rng)
+        return new_y, new_split, table.draw(new_y, new_split, sharpness, rng)
+
+    sharpness = Sharpness()
+    if config.num_scenes != 0:
+        with world.together('calibrate'):
+            if world.is_first:
+                size = min(root.numel(), CALIBRATION_ROOTS)
+                seed = stage_seed(config.seed, 'calibrate')
+
+                def draw_real(i: int) -> Trees:
+                    rng = torch.Generator().manual_seed(seed + i)
+                    index = torch.randperm(root.numel(), generator=rng)[:size]
+                    tree = sample_trees(graph, root[index], shape, rng)
+                    return Trees(tree, y[index], split[index])
+
+                def draw_new(sharpness: float, i: int) -> Trees:
+                    rng = torch.Generator().manual_seed(seed + i)
+                    new_y, new_split, new_scene = draw_scenes(size, sharpness, rng)
+                    tokens = sample(
+                        generator, new_y, seed + i, device=device, log=False, scene=new_scene
+                    )
+                    return Trees(tokens, new_y, new_split)
+
+                real = [draw_real(i) for i in range(2)]
+                aim = source_accuracy(source.data.x, real, shape)
+                probe = TreeProbe(codebook, shape)
+                sharpness = find_sharpness(aim, probe, draw_new, size, log)
+        sharpness = world.first(sharpness)
+
+    rng = torch.Generator().manual_seed(stage_seed(config.seed, 'labels'))
+    new_y, new_split, new_scene = draw_scenes(
+        config.num_samples or root.numel(), sharpness.value, rng
     )
     sample_seed = stage_seed(config.seed, 'sample')
     tokens = sample(
-        generator, new_y, sample_seed, device=device, log=log, split=new_split, world=world
+        generator, new_y, sample_seed, device=device, log=log, scene=new_scene, world=world
     )
     if not world.is_first:
         return None
     trees = TokenTrees(tokens, new_y, new_split, num_tokens, source.num_classes, shape)
     trees.validate()
-    return Build(trees, codebook, privacy, cluster, generator.cpu(), result)
+    return Build(trees, codebook, privacy, cluster, generator.cpu(), result, sharpness, table.nll())
 
 
-def _quantize(source: Source, config: BuildConfig, device: torch.device, log: bool) -> Clustering:
+def _quantize(source: Source, config: BuildConfig, device: torch.device, log: bool) -> Outcome:
     data = copy.copy(source.data)
     if source.split is not None:  # how the weight of the task is found depends on it
         data.train_mask = masks_of(source.split)['train_mask']
@@ -183,10 +251,33 @@ def _quantize(source: Source, config: BuildConfig, device: torch.device, log: bo
             bar.total = total
             bar.update()
 
-        clustering = config.quantize(device).cluster(data, advance)
+        found = config.quantize(device).cluster(data, advance)
         bar.total = bar.n  # it stops where another step would not help
         bar.refresh()
-    return clustering
+    tensors = {'cluster': found.cluster, 'codebook': found.codebook}
+    return tensors, {'task_weight': found.task_weight}
+
+
+def _scenes(
+    source: Source, config: BuildConfig, cluster: Tensor, codebook: Tensor, y: Tensor, split: Tensor
+) -> Outcome:
+    r"""The scene of each root; without scenes, roots of one label and split are one."""
+    num_scenes = config.num_scenes_for(y.numel(), source.num_classes)
+    if num_scenes == 0:
+        pairs = split.long() * source.num_classes + y.long()
+        return {'scene': pairs.unique(return_inverse=True)[1]}, {}
+    seen = masks_of(split)['train_mask']
+    scene = find_scenes(
+        cluster,
+        codebook,
+        source.data.edge_index,
+        source.root,
+        y.masked_fill(~seen, -1) if seen.any() else y,
+        num_scenes,
+        config.k,
+        stage_seed(config.seed, 'scenes'),
+    )
+    return {'scene': scene}, {}
 
 
 def _encode(draw_tokens: DrawTokens, num_roots: int, seed: int, log: bool) -> Tensor:

@@ -55,7 +55,12 @@ def cache_name(source: Source, config: BuildConfig) -> str:
 def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build) -> None:
     r"""Writes a build, all of it or nothing."""
     tensors = {f'generator.{k}': v for k, v in build.generator.state_dict().items()}
-    history = {'generator': build.generator.config(), 'fit': vars(build.fit)}
+    fit = {
+        **vars(build.fit),
+        'sharpness': build.sharpness.to_dict(),
+        'scene_nll': build.scene_nll,
+    }
+    history = {'generator': build.generator.config(), 'fit': fit}
     with atomic_folder(folder) as draft:
         write_release(draft, make_release(source, config, build))
         write_tensors(draft / PRIVATE_TENSORS, {**tensors, 'cluster': build.cluster})

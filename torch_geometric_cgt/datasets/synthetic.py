@@ -88,6 +88,10 @@ class SyntheticCGTDataset(Dataset):
             count when clusters are sought, see
             :class:`~torch_geometric_cgt.transforms.Quantize`.
             (default: :obj:`"auto"`)
+        num_scenes (int, optional): The number of classes of surroundings that
+            roots are told apart by, each of at least :obj:`k` roots; zero for
+            none, which is the paper's model. By default, by the number of
+            labels. (default: :obj:`None`)
         generator_args (dict, optional): Further arguments of
             :class:`~torch_geometric_cgt.nn.CGTGenerator`.
             (default: :obj:`None`)
@@ -115,6 +119,7 @@ class SyntheticCGTDataset(Dataset):
         num_clusters: int | None = None,
         l: int | None = None,  # noqa: E741
         task_weight: float | str | None = 'auto',
+        num_scenes: int | None = None,
         generator_args: dict[str, Any] | None = None,
         fit_config: FitConfig | None = None,
         resume: bool = True,
@@ -131,12 +136,14 @@ class SyntheticCGTDataset(Dataset):
             task_weight=task_weight,
             num_neighbors=TreeShape.of(num_neighbors).num_neighbors,
             num_samples=num_samples,
+            num_scenes=num_scenes,
             seed=seed,
             generator=dict(generator_args or {}),
             fit=fit_config or FitConfig(),
         )
         checked = check_source(source)
         config.quantize().num_clusters_for(int(checked.data.num_nodes or 0))
+        config.num_scenes_for(checked.root.numel(), checked.num_classes)
         folder = Path(root).expanduser() if root is not None else cache_folder() / 'synthetic'
         path = folder / cache_name(checked, config)
         device = resolve_device(device)

@@ -7,6 +7,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from torch_geometric_cgt.data.files import (
     atomic_folder,
@@ -18,14 +21,15 @@ from torch_geometric_cgt.data.files import (
 )
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.training import World
-from torch_geometric_cgt.transforms.quantize import Clustering
 
 try:
     import fcntl
 except ImportError:  # not on this platform: two builds of one dataset are on their own
     fcntl = None  # type: ignore[assignment]
 
-QUANTIZED, TENSORS, CARD = 'quantized', 'clusters.safetensors', 'clusters.json'
+TENSORS, FACTS = 'tensors.safetensors', 'facts.json'
+
+Outcome = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and small facts
 
 
 @contextmanager
@@ -53,43 +57,37 @@ def exclusive(work: Path) -> Iterator[None]:
             work.rmdir()  # if nothing is in it
 
 
-def quantize_once(work: Path, quantize: Callable[[], Clustering], world: World) -> Clustering:
-    r"""Quantizes in one process, unless an interrupted build did it before,
-    and gives the result to all processes.
+def once(work: Path, phase: str, run: Callable[[], Outcome], world: World) -> Outcome:
+    r"""Runs a phase in one process, unless an interrupted build finished it
+    before, and gives its outcome to all processes.
 
     Args:
         work (Path): The working folder of the build, seen by all processes.
-        quantize (callable): What quantizes.
+        phase (str): The name of the phase.
+        run (callable): What runs it.
         world (World): The processes.
     """
-    folder = work / QUANTIZED
-    with world.together('quantize'):
+    folder = work / phase
+    with world.together(phase):
         if world.is_first and not _is_whole(folder):
-            write_clustering(folder, quantize())
+            tensors, facts = run()
+            with atomic_folder(folder) as draft:
+                write_tensors(draft / TENSORS, tensors)
+                write_sealed_json(draft / FACTS, {'facts': facts}, [TENSORS])
     with world.together(f"read '{folder}', which must be on storage that all processes see"):
-        return read_clustering(folder)
+        return _read(folder)
 
 
-def write_clustering(folder: Path, clustering: Clustering) -> None:
-    r"""Writes clusters and codebook, all of it or nothing."""
-    tensors = {'cluster': clustering.cluster, 'codebook': clustering.codebook}
-    with atomic_folder(folder) as draft:
-        write_tensors(draft / TENSORS, tensors)
-        write_sealed_json(draft / CARD, {'task_weight': clustering.task_weight}, [TENSORS])
-
-
-def read_clustering(folder: Path) -> Clustering:
-    r"""Reads what :meth:`write_clustering` wrote."""
-    card, tensors = read_sealed_json(folder / CARD), read_tensors(folder / TENSORS)
-    try:
-        return Clustering(tensors['cluster'], tensors['codebook'], card['task_weight'])
-    except KeyError as error:
-        raise CorruptFileError(f"'{folder}' does not hold a clustering: no {error}") from error
+def _read(folder: Path) -> Outcome:
+    facts, tensors = read_sealed_json(folder / FACTS), read_tensors(folder / TENSORS)
+    if not isinstance(facts.get('facts'), dict):
+        raise CorruptFileError(f"'{folder}' does not hold the outcome of a phase")
+    return tensors, facts['facts']
 
 
 def _is_whole(folder: Path) -> bool:
     try:
-        read_clustering(folder)
+        _read(folder)
     except CorruptFileError:
         return False
     return True

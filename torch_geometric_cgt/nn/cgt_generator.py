@@ -48,9 +48,9 @@ class CGTGenerator(nn.Module):
             (default: :obj:`4`)
         dropout (float, optional): The dropout probability.
             (default: :obj:`0.1`)
-        num_splits (int, optional): The number of split codes. If positive,
-            the model is also conditioned on the split of the root, so that a
-            shift between training and test roots survives.
+        num_scenes (int, optional): The number of scenes. If positive, the
+            model is also conditioned on the scene of the root: a class of
+            roots with alike surroundings, in which a whole tree agrees.
             (default: :obj:`0`)
         siblings (str, optional): How the children of a slot depend on each
             other: they agree through a latent type of the whole tree and may
@@ -86,7 +86,7 @@ class CGTGenerator(nn.Module):
         num_layers: int = 3,
         num_heads: int = 4,
         dropout: float = 0.1,
-        num_splits: int = 0,
+        num_scenes: int = 0,
         siblings: str = 'typed',
         num_types: int = 16,
         repeats: bool = True,
@@ -104,7 +104,7 @@ class CGTGenerator(nn.Module):
         self.num_layers = num_layers
         self.num_heads = num_heads
         self.dropout = dropout
-        self.num_splits = num_splits
+        self.num_scenes = num_scenes
         self.siblings = siblings
         self.num_types = num_types
         self.repeats = repeats
@@ -128,7 +128,7 @@ class CGTGenerator(nn.Module):
         self.streams = TwoStreams(
             token,
             num_classes if label_conditioning else 0,
-            num_splits,
+            num_scenes,
             num_positions(self.shape, position),
             hidden_channels,
             num_layers,
@@ -147,7 +147,7 @@ class CGTGenerator(nn.Module):
                 hidden_channels,
                 num_types,
                 repeats,
-                max(1, num_splits),
+                num_scenes or (num_classes if label_conditioning else 1),
             )
         # Plain attributes, not buffers: they follow the inputs, not the weights.
         self._layouts: dict[tuple[int, torch.device], Layout] = {}
@@ -176,26 +176,26 @@ class CGTGenerator(nn.Module):
         if isinstance(self.head, TypedChildren):
             self.head.reset_parameters()
 
-    def set_marginals(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> None:
+    def set_marginals(self, tokens: Tensor, y: Tensor, scene: Tensor | None = None) -> None:
         r"""Starts from histograms of tokens and of numbers of children, which
         need not be learned then. Does nothing for independent siblings.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The label of each root, ``[B]``.
-            split (torch.Tensor, optional): The split code of each root,
-                ``[B]``; needed by models with :obj:`num_splits`.
+            scene (torch.Tensor, optional): The scene of each root,
+                ``[B]``; needed by models with :obj:`num_scenes`.
                 (default: :obj:`None`)
         """
-        self._check(tokens, y, split)
+        self._check(tokens, y, scene)
         if isinstance(self.head, TypedChildren):
-            self.head.set_marginals(tokens, self._condition(y, split), self.shape)
+            self.head.set_marginals(tokens, self._condition(y, scene), self.shape)
 
     def forward(
         self,
         tokens: Tensor,
         y: Tensor,
-        split: Tensor | None = None,
+        scene: Tensor | None = None,
         plan: Plan | None = None,
     ) -> Tensor:
         r"""The mean negative log-likelihood per token.
@@ -205,20 +205,20 @@ class CGTGenerator(nn.Module):
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The label of each root, ``[B]``.
-            split (torch.Tensor, optional): The split code of each root,
-                ``[B]``; needed by models with :obj:`num_splits`.
+            scene (torch.Tensor, optional): The scene of each root,
+                ``[B]``; needed by models with :obj:`num_scenes`.
                 (default: :obj:`None`)
             plan (Plan, optional): What :meth:`plan` returned for these trees,
                 if it was made ahead. (default: :obj:`None`)
         """
-        log_prob = self.log_prob(tokens, y, split, plan)
+        log_prob = self.log_prob(tokens, y, scene, plan)
         return -log_prob.sum() / self.counted_slots(tokens).sum()
 
     def log_prob(
         self,
         tokens: Tensor,
         y: Tensor,
-        split: Tensor | None = None,
+        scene: Tensor | None = None,
         plan: Plan | None = None,
     ) -> Tensor:
         r"""The log-likelihood of each token tree given its root's label, ``[B]``.
@@ -230,18 +230,18 @@ class CGTGenerator(nn.Module):
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The label of each root, ``[B]``.
-            split (torch.Tensor, optional): The split code of each root,
-                ``[B]``; needed by models with :obj:`num_splits`.
+            scene (torch.Tensor, optional): The scene of each root,
+                ``[B]``; needed by models with :obj:`num_scenes`.
                 (default: :obj:`None`)
             plan (Plan, optional): What :meth:`plan` returned for these trees,
                 if it was made ahead. (default: :obj:`None`)
         """
-        self._check(tokens, y, split)
+        self._check(tokens, y, scene)
         if not self.is_factorised:
-            return self._sequence_log_prob(tokens, y, split).sum(dim=1)
-        plan = plan or self.plan(tokens, y, split)
+            return self._sequence_log_prob(tokens, y, scene).sum(dim=1)
+        plan = plan or self.plan(tokens, y, scene)
         assert plan is not None
-        queries, labels = self._queries(tokens, y, split, self.shape, plan.prefixes)
+        queries, labels = self._queries(tokens, y, scene, self.shape, plan.prefixes)
         total = self.head.root_log_prob(
             queries[0], labels[0], plan.start, plan.token, plan.tilings[0]
         )
@@ -252,7 +252,7 @@ class CGTGenerator(nn.Module):
             by_type = by_type.index_add(0, family.tree, log_prob.to(by_type.dtype))
         return total + by_type.logsumexp(dim=1)
 
-    def plan(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Plan | None:
+    def plan(self, tokens: Tensor, y: Tensor, scene: Tensor | None = None) -> Plan | None:
         r"""All that :meth:`log_prob` can know of some trees before the weights
         come in; :obj:`None` where it needs nothing. Made on the CPU and moved
         to the device of the model, it keeps a GPU from waiting for the host.
@@ -260,13 +260,13 @@ class CGTGenerator(nn.Module):
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The label of each root, ``[B]``.
-            split (torch.Tensor, optional): The split code of each root,
+            scene (torch.Tensor, optional): The scene of each root,
                 ``[B]``. (default: :obj:`None`)
         """
-        self._check(tokens, y, split)
+        self._check(tokens, y, scene)
         if not self.is_factorised:
             return None
-        prefixes, index = self._index(tokens, y, split, self.shape)
+        prefixes, index = self._index(tokens, y, scene, self.shape)
         families = tuple(
             Family.of(tokens, index[layer + 1], layer, self.shape, self.num_tokens)
             for layer in range(self.shape.depth)
@@ -283,19 +283,19 @@ class CGTGenerator(nn.Module):
         below_real = tokens[:, self.shape.parent[1:].to(tokens.device)] != self.num_tokens
         return torch.cat([torch.ones_like(below_real[:, :1]), below_real], dim=1)
 
-    def contexts(self, tokens: Tensor, y: Tensor, split: Tensor | None = None) -> Tensor:
+    def contexts(self, tokens: Tensor, y: Tensor, scene: Tensor | None = None) -> Tensor:
         r"""The context embeddings after all layers but the last, which are
         what the predictions read: start first, then slots, ``[B, C, D]``.
         """
         layout = self._layout(self.shape.depth, tokens.device)
-        return self.streams.contexts(tokens, y, split, layout)
+        return self.streams.contexts(tokens, y, scene, layout)
 
     @torch.no_grad()
     def sample(
         self,
         y: Tensor,
         generator: torch.Generator | None = None,
-        split: Tensor | None = None,
+        scene: Tensor | None = None,
     ) -> Tensor:
         r"""Draws one token tree per label.
 
@@ -305,21 +305,21 @@ class CGTGenerator(nn.Module):
             y (torch.Tensor): The label of each root, ``[B]``.
             generator (torch.Generator, optional): The source of randomness,
                 on the device of the model. (default: :obj:`None`)
-            split (torch.Tensor, optional): The split code of each root,
-                ``[B]``; needed by models with :obj:`num_splits`.
+            scene (torch.Tensor, optional): The scene of each root,
+                ``[B]``; needed by models with :obj:`num_scenes`.
                 (default: :obj:`None`)
 
         Returns:
             Token trees, ``[B, T]``.
         """
-        self._check_split(y, split)
+        self._check_scene(y, scene)
         was_training = self.training
         self.eval()
         tokens = y.new_full((y.numel(), self.shape.num_slots), self.num_tokens, dtype=torch.long)
         if self.is_factorised:
-            self._draw_layers(tokens, y, split, generator)
+            self._draw_layers(tokens, y, scene, generator)
         else:
-            self._draw_slots(tokens, y, split, generator)
+            self._draw_slots(tokens, y, scene, generator)
         self.train(was_training)
         return tokens
 
@@ -327,15 +327,15 @@ class CGTGenerator(nn.Module):
         self,
         tokens: Tensor,
         y: Tensor,
-        split: Tensor | None,
+        scene: Tensor | None,
         generator: torch.Generator | None,
     ) -> None:
         r"""Fills the trees layer by layer."""
         for layer in range(self.shape.depth + 1):
             part = self.shape.truncate(layer)
             above = tokens[:, : part.num_slots]
-            prefixes, index = self._index(above, y, split, part)
-            queries, labels = self._queries(above, y, split, part, prefixes)
+            prefixes, index = self._index(above, y, scene, part)
+            queries, labels = self._queries(above, y, scene, part, prefixes)
             if layer == 0:
                 start = index[0][:, 0]
                 tokens[:, 0] = self.head.draw_root(queries[0][start], labels[0][start], generator)
@@ -359,14 +359,14 @@ class CGTGenerator(nn.Module):
         self,
         tokens: Tensor,
         y: Tensor,
-        split: Tensor | None,
+        scene: Tensor | None,
         generator: torch.Generator | None,
     ) -> None:
         r"""Fills the trees slot by slot, where each slot has a query of its own."""
         layout = self._layout(self.shape.depth, y.device)
         vocabulary = self.head.vocabulary
         for slot in range(self.shape.num_slots):
-            q = self.streams.rows(tokens, y, split, layout)[:, slot]
+            q = self.streams.rows(tokens, y, scene, layout)[:, slot]
             if slot == 0:
                 tokens[:, 0] = self.head.draw_root(q, y, generator)
                 continue
@@ -375,7 +375,7 @@ class CGTGenerator(nn.Module):
             tokens[:, slot] = drawn.masked_fill(orphan, self.num_tokens)
 
     def _index(
-        self, tokens: Tensor, y: Tensor, split: Tensor | None, shape: TreeShape
+        self, tokens: Tensor, y: Tensor, scene: Tensor | None, shape: TreeShape
     ) -> tuple[Prefixes | None, tuple[Tensor, ...]]:
         r"""The query of each parent slot, level by level ``[B, P]``, negative
         where the slot is null; and the distinct paths, if they are evaluated.
@@ -384,47 +384,48 @@ class CGTGenerator(nn.Module):
             return None, tree_index(tokens, shape, self.num_tokens)
         # What the model does not see must not tell paths apart.
         seen_y = y if self.label_conditioning else torch.zeros_like(y)
-        seen_split = torch.zeros_like(y) if split is None or not self.num_splits else split
-        prefixes = Prefixes.of(tokens, seen_y, seen_split, shape, self.num_tokens)
+        seen_scene = torch.zeros_like(y) if scene is None or not self.num_scenes else scene
+        prefixes = Prefixes.of(tokens, seen_y, seen_scene, shape, self.num_tokens)
         return prefixes, prefixes.index
 
     def _queries(
         self,
         tokens: Tensor,
         y: Tensor,
-        split: Tensor | None,
+        scene: Tensor | None,
         shape: TreeShape,
         prefixes: Prefixes | None,
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         r"""The queries of each level ``[N, D]`` with their conditions ``[N]``."""
         if prefixes is not None:
             by_level = self.streams.paths(prefixes).split(prefixes.sizes)
-            seen = self._condition(prefixes.y, prefixes.split)
+            seen = self._condition(prefixes.y, prefixes.scene)
             return by_level, seen.split(prefixes.sizes)
         layout = self._layout(shape.depth, tokens.device)
-        rows = self.streams.rows(tokens, y, split, layout)
+        rows = self.streams.rows(tokens, y, scene, layout)
         queries = []
         for level in range(shape.depth + 1):  # of each parent: the query of its first child
             step = 1 if level == 0 else shape.num_neighbors[level - 1]
             first = torch.arange(shape.num_slots, device=y.device)[shape.layer_slice(level)][::step]
             queries.append(rows[:, layout.query_of_slot[first]])
-        seen = self._condition(y, split)
+        seen = self._condition(y, scene)
         conditions = [seen[:, None].expand(q.shape[:2]).flatten() for q in queries]
         return [q.flatten(0, 1) for q in queries], conditions
 
-    def _condition(self, y: Tensor, split: Tensor | None) -> Tensor:
-        r"""What the model sees of label and split, as one number."""
+    def _condition(self, y: Tensor, scene: Tensor | None) -> Tensor:
+        r"""What the model sees of label and scene, as one number. Without
+        scenes, the roots of a label are one.
+        """
         seen = y.long() if self.label_conditioning else torch.zeros_like(y, dtype=torch.long)
-        if self.num_splits and split is not None:
-            seen = seen + split.long() * (self.num_classes if self.label_conditioning else 1)
-        return seen
+        around = scene.long() if self.num_scenes and scene is not None else seen
+        return seen + around * (self.num_classes if self.label_conditioning else 1)
 
-    def _sequence_log_prob(self, tokens: Tensor, y: Tensor, split: Tensor | None) -> Tensor:
+    def _sequence_log_prob(self, tokens: Tensor, y: Tensor, scene: Tensor | None) -> Tensor:
         r"""The log-likelihood of each slot, ``[B, T]``, where each slot has a
         query of its own; zero below null slots.
         """
         layout = self._layout(self.shape.depth, tokens.device)
-        q = self.streams.rows(tokens, y, split, layout).flatten(0, 1)
+        q = self.streams.rows(tokens, y, scene, layout).flatten(0, 1)
         node = torch.arange(q.size(0), device=q.device)
         base = q.new_zeros(q.size(0), 1)
         flat = tokens.long().flatten()
@@ -453,8 +454,8 @@ class CGTGenerator(nn.Module):
                 raise ValueError(f"'{name}' must be at least 1 (got {getattr(self, name)})")
         if self.num_types < 1:
             raise ValueError(f"'num_types' must be at least 1 (got {self.num_types})")
-        if self.num_splits < 0:
-            raise ValueError(f"'num_splits' must not be negative (got {self.num_splits})")
+        if self.num_scenes < 0:
+            raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
         if self.hidden_channels % self.num_heads != 0:
             raise ValueError(
                 f"'hidden_channels' must be divisible by 'num_heads' "
@@ -481,7 +482,7 @@ class CGTGenerator(nn.Module):
                 )
             self.evaluation = 'sequence'
 
-    def _check(self, tokens: Tensor, y: Tensor, split: Tensor | None) -> None:
+    def _check(self, tokens: Tensor, y: Tensor, scene: Tensor | None) -> None:
         if tokens.dim() != 2 or tokens.size(1) != self.shape.num_slots:
             raise ValueError(
                 f"'tokens' must have the shape [B, {self.shape.num_slots}] "
@@ -491,7 +492,7 @@ class CGTGenerator(nn.Module):
             raise ValueError(
                 f"'y' must hold one label per tree (got {list(y.shape)} for {tokens.size(0)} trees)"
             )
-        self._check_split(y, split)
+        self._check_scene(y, scene)
         if tokens.device.type != 'cpu' or tokens.numel() == 0:
             return  # looking at values would make the device wait
         for name, value, size in [
@@ -504,10 +505,10 @@ class CGTGenerator(nn.Module):
                     f"'{name}' must lie in [0, {size - 1}] (got {int(low)} to {int(high)})"
                 )
 
-    def _check_split(self, y: Tensor, split: Tensor | None) -> None:
-        if self.num_splits and (split is None or split.shape != y.shape):
-            got = None if split is None else list(split.shape)
-            raise ValueError(f"'split' must hold one split code per tree (got {got})")
+    def _check_scene(self, y: Tensor, scene: Tensor | None) -> None:
+        if self.num_scenes and (scene is None or scene.shape != y.shape):
+            got = None if scene is None else list(scene.shape)
+            raise ValueError(f"'scene' must hold one scene per tree (got {got})")
 
     def config(self) -> dict[str, Any]:
         r"""The arguments that make this model again."""
@@ -519,7 +520,7 @@ class CGTGenerator(nn.Module):
             'num_layers': self.num_layers,
             'num_heads': self.num_heads,
             'dropout': self.dropout,
-            'num_splits': self.num_splits,
+            'num_scenes': self.num_scenes,
             'siblings': self.siblings,
             'num_types': self.num_types,
             'repeats': self.repeats,

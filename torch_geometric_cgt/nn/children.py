@@ -21,10 +21,8 @@ from torch_geometric_cgt.nn.vocabulary import (
 
 Vocabulary = FlatVocabulary | CellVocabulary
 TINY = 1e-30  # keeps the logarithm of a sum of probabilities finite
-LABELLED_LAYERS = 1  # the root and its children have histograms per label
-SMOOTHING = 5.0  # draws of the overall histogram that are added to that of each label
-# Draws of a label's histogram that may be added to those of its splits; the last: all are the same.
-SPLIT_SMOOTHING = (10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e12)
+# Draws of a common histogram that may be added to those of its parts; the last: all are the same.
+SMOOTHING = (3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e12)
 
 
 class IndependentChildren(nn.Module):
@@ -125,7 +123,7 @@ class TypedChildren(nn.Module):
         channels (int): The width of the queries.
         num_types (int): The number of types.
         repeats (bool): Whether children may repeat tokens of their tree.
-        num_splits (int): The number of splits, or one if they are not seen.
+        num_scenes (int, optional): The number of scenes. (default: :obj:`1`)
     """
 
     def __init__(
@@ -137,13 +135,13 @@ class TypedChildren(nn.Module):
         channels: int,
         num_types: int,
         repeats: bool,
-        num_splits: int = 1,
+        num_scenes: int = 1,
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
         self.num_tokens = num_tokens
         self.num_classes = num_classes
-        self.num_splits = num_splits
+        self.num_scenes = num_scenes
         self.fan_outs = tuple(num_neighbors)
         self.num_types = num_types
         depth, most = len(self.fan_outs), max(self.fan_outs)
@@ -151,10 +149,11 @@ class TypedChildren(nn.Module):
         self.latent = nn.Embedding(num_types + 1, channels)  # the last one is the root's
         self.type_prior = nn.Linear(channels, num_types) if num_types > 1 else None
         self.number = nn.Linear(channels, most + 1)
-        # Histograms per layer, split and label, from which training starts.
-        self.num_conditions = num_splits * num_classes
-        self.token_base = nn.Embedding((depth + 1) * self.num_conditions, vocabulary.num_outputs)
-        self.number_base = nn.Embedding(depth * self.num_conditions, most + 1)
+        # Histograms from which training starts. What is below a root knows the label by its
+        # scene alone: slots that all vote for the label by themselves make graphs too easy.
+        self.root_base = nn.Embedding(num_scenes * num_classes, vocabulary.num_outputs)
+        self.token_base = nn.Embedding(depth * num_scenes, vocabulary.num_outputs)
+        self.number_base = nn.Embedding(depth * num_scenes, most + 1)
         self.origin = nn.Linear(channels, 3) if repeats else None
         self.origin_base = nn.Embedding(depth, 3) if repeats else None
         self.urn = nn.Linear(channels, 1) if repeats else None
@@ -164,6 +163,7 @@ class TypedChildren(nn.Module):
     def reset_parameters(self) -> None:
         r"""Draws types that differ, and starts from flat histograms."""
         nn.init.normal_(self.latent.weight)
+        nn.init.zeros_(self.root_base.weight)
         nn.init.zeros_(self.token_base.weight)
         nn.init.zeros_(self.number_base.weight)
         if self.origin_base is not None and self.urn_base is not None:
@@ -175,13 +175,12 @@ class TypedChildren(nn.Module):
     ) -> Tensor:
         r"""The log-probability of root tokens, ``[M]``."""
         h = F.gelu(self.hidden(q) + self.latent.weight[-1])[:, None]
-        base = self._token_base(y, 0)
-        return self.vocabulary.log_prob(h, q, base, node, token, tiling)[:, 0]
+        return self.vocabulary.log_prob(h, q, self.root_base(y), node, token, tiling)[:, 0]
 
     def draw_root(self, q: Tensor, y: Tensor, generator: torch.Generator | None) -> Tensor:
         r"""Draws root tokens, ``[M]``."""
         h = F.gelu(self.hidden(q) + self.latent.weight[-1])
-        return self.vocabulary.draw(h, q, self._token_base(y, 0), 1, generator)[:, 0]
+        return self.vocabulary.draw(h, q, self.root_base(y), 1, generator)[:, 0]
 
     def prior(self, q: Tensor) -> Tensor:
         r"""The log-probability of each type, ``[N, K]``, given label and root."""
@@ -206,7 +205,7 @@ class TypedChildren(nn.Module):
                 (default: :obj:`None`)
         """
         h = F.gelu(self.hidden(q)[:, None] + self.latent.weight[:-1])  # [N, K, D]
-        base = self._token_base(y, family.layer + 1)
+        base = self.token_base(self._scene(y, family.layer))
         node = family.child_node
         log_prob = self.vocabulary.log_prob(h, q, base, node, family.token, tiling)  # [R, K]
         if self.origin is not None:
@@ -245,7 +244,7 @@ class TypedChildren(nn.Module):
         q, y = q[parents.node], y[parents.node]
         h = F.gelu(self.hidden(q) + self.latent(types))
         number = draw(self._number(h[:, None], y, parents.layer)[:, 0], 1, generator)
-        base = self._token_base(y, parents.layer + 1)
+        base = self.token_base(self._scene(y, parents.layer))
         token = self.vocabulary.draw(h, q, base, num_children, generator)
         if self.origin is not None:
             origin = draw(self._origin(h, parents.layer), num_children, generator)
@@ -265,31 +264,32 @@ class TypedChildren(nn.Module):
 
     @torch.no_grad()
     def set_marginals(self, tokens: Tensor, y: Tensor, shape: TreeShape) -> None:
-        r"""Starts from the histograms of some trees: of tokens, and of the
-        number of children, per layer, split and label.
+        r"""Starts from the histograms of some trees: of roots per scene and
+        label, of tokens and numbers of children per layer and scene.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The condition of each tree, ``[B]``: its label,
-                plus the number of labels times its split.
+                plus the number of labels times its scene.
             shape (TreeShape): The geometry of the trees.
         """
         tokens, y = tokens.cpu().long(), y.cpu().long()
         outputs, most = self.vocabulary.num_outputs, self.number_base.embedding_dim
-        token_base, number_base = [], []
         rng = torch.Generator().manual_seed(0)
-        half = (torch.randperm(y.numel(), generator=rng) % 2)[:, None] * self.num_conditions
-        for layer in range(shape.depth + 1):
-            slots = tokens[:, shape.layer_slice(layer)]
+        half = torch.randperm(y.numel(), generator=rng) % 2
+        scene = (half * self.num_scenes + y // self.num_classes)[:, None]
+        root = self.vocabulary.outputs_of(tokens[:, 0])
+        group = half * self.num_scenes * self.num_classes + y
+        self.root_base.weight.copy_(self._histograms(group, root, outputs, self.num_classes))
+        token_base, number_base = [], []
+        for layer in range(shape.depth):
+            above = tokens[:, shape.layer_slice(layer)] != self.num_tokens
+            slots = tokens[:, shape.layer_slice(layer + 1)]
             real = slots != self.num_tokens
-            group = (half + self._seen(y, layer)[:, None]).expand_as(slots)
+            count = real.unflatten(1, (-1, shape.num_neighbors[layer])).sum(dim=2)
             output = self.vocabulary.outputs_of(slots[real])
-            token_base.append(self._histograms(group[real], output, outputs))
-            if layer < shape.depth:
-                below = tokens[:, shape.layer_slice(layer + 1)] != self.num_tokens
-                count = below.unflatten(1, (-1, shape.num_neighbors[layer])).sum(dim=2)
-                group = (half + self._seen(y, layer + 1)[:, None]).expand_as(slots)
-                number_base.append(self._histograms(group[real], count[real], most))
+            token_base.append(self._histograms(scene.expand_as(slots)[real], output, outputs))
+            number_base.append(self._histograms(scene.expand_as(above)[above], count[above], most))
         self.token_base.weight.copy_(torch.cat(token_base))
         self.number_base.weight.copy_(torch.cat(number_base))
         if isinstance(self.vocabulary, CellVocabulary):
@@ -298,34 +298,30 @@ class TypedChildren(nn.Module):
             )
             self.vocabulary.member_base.weight.copy_((seen + 0.5).log()[:, None])
 
-    def _histograms(self, group: Tensor, value: Tensor, num_values: int) -> Tensor:
-        r"""Log-frequencies of values per split and label.
+    def _histograms(
+        self, group: Tensor, value: Tensor, num_values: int, num_classes: int = 1
+    ) -> Tensor:
+        r"""Log-frequencies of values per group.
 
         Args:
-            group (torch.Tensor): The condition of each value, plus the number
-                of conditions in the second half of the trees.
+            group (torch.Tensor): The scene and label of each value, plus the
+                number of groups in the second half of the trees.
             value (torch.Tensor): The values.
             num_values (int): The number of distinct values.
+            num_classes (int, optional): The number of labels that are told
+                apart. (default: :obj:`1`)
         """
-        size = 2 * self.num_conditions * num_values
+        size = 2 * self.num_scenes * num_classes * num_values
         count = torch.bincount(group * num_values + value, minlength=size).double()
-        return split_histograms(count.view(2, self.num_splits, self.num_classes, num_values))
+        return smooth_histograms(count.view(2, self.num_scenes, num_classes, num_values))
 
-    def _seen(self, y: Tensor, layer: int) -> Tensor:
-        r"""The conditions as far as histograms of a layer know them: the split in
-        all layers, the label in the first ones. Deep slots that all
-        vote for the label by themselves would make generated graphs too easy: what
-        the label does there is left to the model, which must find it in the data.
-        """
-        return y if layer <= LABELLED_LAYERS else y - y % self.num_classes
-
-    def _token_base(self, y: Tensor, layer: int) -> Tensor:
-        return self.token_base(layer * self.num_conditions + self._seen(y, layer))
+    def _scene(self, y: Tensor, layer: int) -> Tensor:
+        r"""The row of the scene in the histograms of the children of a layer."""
+        return layer * self.num_scenes + y // self.num_classes
 
     def _number(self, h: Tensor, y: Tensor, layer: int) -> Tensor:
         r"""The log-probability of each number of children, ``[N, K, most + 1]``."""
-        base = self.number_base(layer * self.num_conditions + self._seen(y, layer + 1))
-        logits = self.number(h) + base[:, None]
+        logits = self.number(h) + self.number_base(self._scene(y, layer))[:, None]
         too_many = torch.arange(logits.size(-1), device=h.device) > self.fan_outs[layer]
         return log_softmax(logits.masked_fill(too_many, -torch.inf))
 
@@ -350,30 +346,33 @@ def _rows(table: Tensor, index: Tensor) -> Tensor:
     return F.embedding(index, table.flatten(1)).view(-1, *table.shape[1:])
 
 
-def split_histograms(count: Tensor) -> Tensor:
-    r"""Log-frequencies of values per split and label, ``[S * C, V]``.
+def smooth_histograms(count: Tensor) -> Tensor:
+    r"""Log-frequencies of values per scene and label, ``[S * C, V]``.
 
-    Those of a label are smoothed by the overall ones, and those of a split by
-    those of the label, as much as makes each half of the trees most likely
-    under the histograms of the other half: splits that were drawn at random
-    have all the same histograms.
+    Those of a scene are smoothed by the overall ones, and those of a label by
+    those of its scene, as much as makes each half of the trees most likely
+    under the histograms of the other half: scenes and labels that tell
+    nothing have all the same histograms.
 
     Args:
         count (torch.Tensor): The number of values in each half of the trees,
             ``[2, S, C, V]``.
     """
-    strength = SPLIT_SMOOTHING[-1]
-    if (count.sum(dim=(0, 2, 3)) > 0).sum() > 1:
-        strength = max(
-            reversed(SPLIT_SMOOTHING),
-            key=lambda s: float(sum((count[i] * _smoothed(count[1 - i], s)).sum() for i in (0, 1))),
-        )
-    return _smoothed(count.sum(dim=0), strength).flatten(0, 1).float()
+    strength = [SMOOTHING[0], SMOOTHING[-1]]
+    for i in range(2 if count.size(2) > 1 else 1):
+        likelihood = {}
+        for strength[i] in reversed(SMOOTHING):
+            halves = zip(count, count.flip(0), strict=True)
+            likelihood[strength[i]] = sum(
+                float((held_out * _smoothed(seen, *strength)).sum()) for held_out, seen in halves
+            )
+        strength[i] = max(likelihood, key=likelihood.__getitem__)
+    return _smoothed(count.sum(dim=0), *strength).flatten(0, 1).float()
 
 
-def _smoothed(count: Tensor, strength: float) -> Tensor:
+def _smoothed(count: Tensor, by_all: float, by_scene: float) -> Tensor:
     r"""Log-frequencies, ``[S, C, V]``."""
     overall = count.sum(dim=(0, 1)) + 0.5
-    label = count.sum(dim=0) + SMOOTHING * overall / overall.sum()
-    split = count + strength * label / label.sum(dim=1, keepdim=True)
-    return (split / split.sum(dim=2, keepdim=True)).log().clamp(min=-math.log(1e9))
+    scene = count.sum(dim=1, keepdim=True) + by_all * overall / overall.sum()
+    label = count + by_scene * scene / scene.sum(dim=2, keepdim=True)
+    return (label / label.sum(dim=2, keepdim=True)).log().clamp(min=-math.log(1e9))

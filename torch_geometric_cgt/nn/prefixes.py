@@ -13,7 +13,7 @@ from torch_geometric_cgt.nn.moving import Movable
 
 @dataclass(frozen=True)
 class Prefixes(Movable):
-    r"""The distinct (label, split, path) prefixes of a batch, level by level.
+    r"""The distinct (label, scene, path) prefixes of a batch, level by level.
 
     A prefix of level :math:`d` holds :math:`d` tokens, root first; the one of
     level zero is the bare label. Under the ancestor mask it determines one
@@ -25,7 +25,7 @@ class Prefixes(Movable):
             token at level zero.
         level (torch.Tensor): The level of each prefix, ``[N]``.
         y (torch.Tensor): The label of each prefix, ``[N]``.
-        split (torch.Tensor): The split code of each prefix, ``[N]``.
+        scene (torch.Tensor): The scene of each prefix, ``[N]``.
         ancestors (torch.Tensor): The prefixes of a prefix, shortest first,
             itself last, ``[N, L + 1]``, filled up with itself.
         is_ancestor (torch.Tensor): Which of them are not filling,
@@ -39,7 +39,7 @@ class Prefixes(Movable):
     token: Tensor
     level: Tensor
     y: Tensor
-    split: Tensor
+    scene: Tensor
     ancestors: Tensor
     is_ancestor: Tensor
     index: tuple[Tensor, ...]
@@ -47,22 +47,22 @@ class Prefixes(Movable):
 
     @classmethod
     def of(
-        cls, tokens: Tensor, y: Tensor, split: Tensor, shape: TreeShape, num_tokens: int
+        cls, tokens: Tensor, y: Tensor, scene: Tensor, shape: TreeShape, num_tokens: int
     ) -> Prefixes:
         r"""Finds the prefixes of the internal slots of some trees.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
             y (torch.Tensor): The label of each root, ``[B]``.
-            split (torch.Tensor): The split code of each root, ``[B]``.
+            scene (torch.Tensor): The scene of each root, ``[B]``.
             shape (TreeShape): The geometry of the trees.
             num_tokens (int): The number of tokens, which is also the null one.
         """
-        num_splits = split.max() + 1 if split.numel() else 1
-        key, start = (y.long() * num_splits + split.long()).unique(return_inverse=True)
+        num_scenes = scene.max() + 1 if scene.numel() else 1
+        key, start = (y.long() * num_scenes + scene.long()).unique(return_inverse=True)
         index, first = [start[:, None]], 0
         token = [torch.full_like(key, num_tokens)]
-        labels, splits = [key // num_splits], [key % num_splits]
+        labels, scenes = [key // num_scenes], [key % num_scenes]
         ancestors = [torch.arange(key.numel(), device=key.device)[:, None]]
         for layer in range(shape.depth):
             slots = tokens[:, shape.layer_slice(layer)].long()
@@ -76,7 +76,7 @@ class Prefixes(Movable):
             parent = key.div(num_tokens + 1, rounding_mode='floor')
             token.append(key - parent * (num_tokens + 1))
             labels.append(labels[-1][parent])
-            splits.append(splits[-1][parent])
+            scenes.append(scenes[-1][parent])
             first += ancestors[-1].size(0)
             own = torch.arange(first, first + key.numel(), device=key.device)
             ancestors.append(torch.cat([ancestors[-1][parent], own[:, None]], dim=1))
@@ -89,7 +89,7 @@ class Prefixes(Movable):
             token=torch.cat(token),
             level=level,
             y=torch.cat(labels),
-            split=torch.cat(splits),
+            scene=torch.cat(scenes),
             ancestors=torch.cat(
                 [torch.cat([a, a[:, -1:].expand(-1, width - a.size(1))], dim=1) for a in ancestors]
             ),

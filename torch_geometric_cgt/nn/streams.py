@@ -21,7 +21,7 @@ class TwoStreams(nn.Module):
     Args:
         token (torch.nn.Module): Embeds tokens.
         num_classes (int): The number of labels; zero if they are not seen.
-        num_splits (int): The number of split codes; zero if they are not seen.
+        num_scenes (int): The number of scenes; zero if they are not seen.
         num_positions (int): The number of position embeddings.
         channels (int): The width.
         num_layers (int): The number of layers.
@@ -33,7 +33,7 @@ class TwoStreams(nn.Module):
         self,
         token: nn.Module,
         num_classes: int,
-        num_splits: int,
+        num_scenes: int,
         num_positions: int,
         channels: int,
         num_layers: int,
@@ -46,23 +46,23 @@ class TwoStreams(nn.Module):
         self.where = nn.Embedding(num_positions, channels)
         self.start_query = nn.Embedding(1, channels)
         self.label = nn.Embedding(num_classes, channels) if num_classes else None
-        self.split = nn.Embedding(num_splits, channels) if num_splits else None
+        self.scene = nn.Embedding(num_scenes, channels) if num_scenes else None
         self.blocks = nn.ModuleList(
             TwoStreamBlock(channels, num_heads, dropout) for _ in range(num_layers)
         )
         self.norm = nn.LayerNorm(channels)
 
-    def rows(self, tokens: Tensor, y: Tensor, split: Tensor | None, layout: Layout) -> Tensor:
+    def rows(self, tokens: Tensor, y: Tensor, scene: Tensor | None, layout: Layout) -> Tensor:
         r"""The queries of each tree, ``[B, Q, D]``."""
-        h = self._embed_rows(tokens, y, split, layout)
+        h = self._embed_rows(tokens, y, scene, layout)
         for i, block in enumerate(self.blocks):
             last = i + 1 == len(self.blocks)
             h = block(h, layout.mask, layout.num_contexts, keep_contexts=not last)
         return self.norm(h)
 
-    def contexts(self, tokens: Tensor, y: Tensor, split: Tensor | None, layout: Layout) -> Tensor:
+    def contexts(self, tokens: Tensor, y: Tensor, scene: Tensor | None, layout: Layout) -> Tensor:
         r"""The contexts of each tree that the last layer reads, ``[B, C, D]``."""
-        h = self._embed_rows(tokens, y, split, layout)
+        h = self._embed_rows(tokens, y, scene, layout)
         for block in self.blocks[:-1]:
             h = block(h, layout.mask, layout.num_contexts, keep_contexts=True)
         return h[:, : layout.num_contexts]
@@ -71,7 +71,7 @@ class TwoStreams(nn.Module):
         r"""The query of each prefix, ``[N, D]``."""
         context = self.token(prefixes.token).masked_fill((prefixes.level == 0)[:, None], 0.0)
         context = context + self.where(prefixes.level)
-        query = self._ask(prefixes.y, prefixes.split) + self.where(prefixes.level + 1)
+        query = self._ask(prefixes.y, prefixes.scene) + self.where(prefixes.level + 1)
         h = dropout(torch.stack([context, query]), self.dropout, self.training)
         for i, block in enumerate(self.blocks):
             assert isinstance(block, TwoStreamBlock)
@@ -80,21 +80,21 @@ class TwoStreams(nn.Module):
         return self.norm(h[-1])
 
     def _embed_rows(
-        self, tokens: Tensor, y: Tensor, split: Tensor | None, layout: Layout
+        self, tokens: Tensor, y: Tensor, scene: Tensor | None, layout: Layout
     ) -> Tensor:
         r"""The initial contexts and queries, ``[B, C + Q, D]``."""
         where = self.where(torch.cat([layout.context_position, layout.query_position]))
         context = self.token(tokens[:, layout.context_slot].long())  # [B, C - 1, D]
         start = torch.zeros_like(where[:1]).expand(y.numel(), 1, -1)
-        query = self._ask(y, split)[:, None].expand(-1, layout.query_position.numel(), -1)
+        query = self._ask(y, scene)[:, None].expand(-1, layout.query_position.numel(), -1)
         h = torch.cat([start, context, query], dim=1) + where
         return dropout(h, self.dropout, self.training)
 
-    def _ask(self, y: Tensor, split: Tensor | None) -> Tensor:
-        r"""What is known of the root: its label and its split."""
+    def _ask(self, y: Tensor, scene: Tensor | None) -> Tensor:
+        r"""What is known of the root: its label and its scene."""
         query = self.start_query(torch.zeros_like(y).long())
         if self.label is not None:
             query = query + self.label(y.long())
-        if self.split is not None and split is not None:
-            query = query + self.split(split.long())
+        if self.scene is not None and scene is not None:
+            query = query + self.scene(scene.long())
         return query

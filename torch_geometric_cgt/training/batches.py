@@ -29,15 +29,15 @@ class Batch(Movable):
 
     tokens: Tensor  # [B, T]
     y: Tensor  # [B]
-    split: Tensor  # [B]
+    scene: Tensor  # [B]
     count: int  # tokens that carry likelihood; 0 if the batch only fills a gap
     plan: Plan | None  # what the model can know before its weights come in
 
 
-def make_batch(generator: CGTGenerator, tokens: Tensor, y: Tensor, split: Tensor) -> Batch:
+def make_batch(generator: CGTGenerator, tokens: Tensor, y: Tensor, scene: Tensor) -> Batch:
     r"""Counts and plans what a batch holds, on the CPU."""
     count = int(generator.counted_slots(tokens).sum())
-    return Batch(tokens, y, split, count, generator.plan(tokens, y, split))
+    return Batch(tokens, y, scene, count, generator.plan(tokens, y, scene))
 
 
 class Batches:
@@ -52,7 +52,7 @@ class Batches:
         draw_tokens (callable): Given indices of roots and a source of
             randomness, returns freshly sampled token trees, ``[n, T]``.
         y (torch.Tensor): The label of every root.
-        split (torch.Tensor): The split code of every root.
+        scene (torch.Tensor): The scene of every root.
         config (FitConfig): How to train.
         seed (int): The seed of everything that is drawn.
         world (World): The processes.
@@ -63,7 +63,7 @@ class Batches:
         generator: CGTGenerator,
         draw_tokens: DrawTokens,
         y: Tensor,
-        split: Tensor,
+        scene: Tensor,
         config: FitConfig,
         seed: int,
         world: World,
@@ -71,7 +71,7 @@ class Batches:
         self.generator = generator
         self.draw_tokens = draw_tokens
         self.y = y
-        self.split = split
+        self.scene = scene
         self.config = config
         self.seed = seed
         self.world = world
@@ -84,15 +84,15 @@ class Batches:
         r"""The held-out roots, with trees that stay the same."""
         rows = self.held_out
         if rows.numel() == 0:
-            return Batch(rows.view(0, 1), self.y[rows], self.split[rows], 0, None)
+            return Batch(rows.view(0, 1), self.y[rows], self.scene[rows], 0, None)
         tokens = self._draw(rows, 0, rows.numel(), 'held-out trees')
-        return make_batch(self.generator, tokens, self.y[rows], self.split[rows])
+        return make_batch(self.generator, tokens, self.y[rows], self.scene[rows])
 
     def marginal_trees(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Trees of training roots that histograms are taken from, with labels and splits."""
+        r"""Trees of training roots that histograms are taken from, with labels and scenes."""
         rows = self.train[:MARGINAL_ROOTS]
         tokens = self._draw(rows, 0, rows.numel(), 'marginals')
-        return tokens, self.y[rows], self.split[rows]
+        return tokens, self.y[rows], self.scene[rows]
 
     def first_tree(self) -> Batch:
         r"""A batch of one tree, for a trial."""
@@ -139,5 +139,5 @@ class Batches:
         return torch.cat(blocks)[begin - first * DRAW_BLOCK : end - first * DRAW_BLOCK]
 
     def _batch(self, root: Tensor, tokens: Tensor, fills_gap: bool = False) -> Batch:
-        batch = make_batch(self.generator, tokens, self.y[root], self.split[root])
+        batch = make_batch(self.generator, tokens, self.y[root], self.scene[root])
         return replace(batch, count=0) if fills_gap else batch

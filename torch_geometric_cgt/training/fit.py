@@ -33,7 +33,7 @@ def fit(
     seed: int = 0,
     device: torch.device | str = 'cpu',
     log: bool = True,
-    split: Tensor | None = None,
+    scene: Tensor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = True,
     belongs_to: str = '',
@@ -58,7 +58,7 @@ def fit(
             (default: :obj:`"cpu"`)
         log (bool, optional): Whether to show a progress bar.
             (default: :obj:`True`)
-        split (torch.Tensor, optional): The split code of every root; needed
+        scene (torch.Tensor, optional): The scene of every root; needed
             by models that are conditioned on it. (default: :obj:`None`)
         checkpoint (str, optional): The folder of checkpoints, on storage that
             all processes see. By default, none are written.
@@ -74,8 +74,8 @@ def fit(
     """
     world = world or World()
     device = torch.device(device)
-    split = torch.zeros_like(y) if split is None else split
-    batches = Batches(generator, draw_tokens, y, split, config, seed, world)
+    scene = torch.zeros_like(y) if scene is None else scene
+    batches = Batches(generator, draw_tokens, y, scene, config, seed, world)
     held_out = batches.held_out_batch()
     num_epochs = config.num_epochs(y.numel())
     steps = num_epochs * batches.num_steps
@@ -188,7 +188,7 @@ def _hold_out(
 ) -> None:
     r"""Adds the held-out likelihood of an epoch and keeps weights that raise it."""
     size = max(1, config.batch_size // config.accumulate)
-    nll = evaluate(generator, held_out.tokens, held_out.y, held_out.split, size, world)
+    nll = evaluate(generator, held_out.tokens, held_out.y, held_out.scene, size, world)
     if not math.isfinite(nll):
         raise NotFiniteError(f'The held-out loss is not finite after epoch {state.epoch + 1}')
     result = state.result
@@ -222,7 +222,7 @@ def _identity(
         **{f'fit.{name}': value for name, value in batches.config.to_dict().items()},
         'seed': batches.seed,
         'num_roots': batches.y.numel(),
-        'roots': fingerprint([batches.y, batches.split, held_out.tokens]),
+        'roots': fingerprint([batches.y, batches.scene, held_out.tokens]),
         'initial_weights': fingerprint(generator.state_dict().values()),
         'belongs_to': belongs_to,
     }

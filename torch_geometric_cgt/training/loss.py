@@ -19,7 +19,7 @@ def batch_loss(model: nn.Module, batch: Batch) -> Tensor:
             wrapper of it.
         batch (Batch): Token trees on the device of the model.
     """
-    return model(batch.tokens, batch.y, batch.split, batch.plan)
+    return model(batch.tokens, batch.y, batch.scene, batch.plan)
 
 
 @torch.no_grad()
@@ -27,7 +27,7 @@ def evaluate(
     generator: CGTGenerator,
     tokens: Tensor,
     y: Tensor,
-    split: Tensor | None = None,
+    scene: Tensor | None = None,
     batch_size: int = 512,
     world: World | None = None,
 ) -> float:
@@ -37,7 +37,7 @@ def evaluate(
         generator (CGTGenerator): The model; it is left in evaluation mode.
         tokens (torch.Tensor): Token trees, ``[n, T]``.
         y (torch.Tensor): The labels of the roots, ``[n]``.
-        split (torch.Tensor, optional): The split codes of the roots, ``[n]``.
+        scene (torch.Tensor, optional): The scenes of the roots, ``[n]``.
             (default: :obj:`None`)
         batch_size (int, optional): Trees per batch. (default: :obj:`512`)
         world (World, optional): Processes that share the work; each of them
@@ -46,12 +46,12 @@ def evaluate(
     world = world or World()
     generator.eval()
     device = next(generator.parameters()).device
-    if split is None:
-        split = torch.zeros_like(y)
+    if scene is None:
+        scene = torch.zeros_like(y)
     log_prob = torch.zeros(y.numel(), device=device)
     for rows in torch.arange(y.numel()).split(batch_size)[world.rank :: world.size]:
-        part = make_batch(generator, tokens[rows], y[rows], split[rows]).to(device)
-        values = generator.log_prob(part.tokens, part.y, part.split, part.plan)
+        part = make_batch(generator, tokens[rows], y[rows], scene[rows]).to(device)
+        values = generator.log_prob(part.tokens, part.y, part.scene, part.plan)
         log_prob[rows.to(device)] = values.float()
     # Added up in one order, whoever computed them.
     total = world.sum(log_prob).cpu().double().sum()

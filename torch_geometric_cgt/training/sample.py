@@ -19,7 +19,7 @@ def sample(
     batch_size: int = 4096,
     device: torch.device | str = 'cpu',
     log: bool = True,
-    split: Tensor | None = None,
+    scene: Tensor | None = None,
     world: World | None = None,
 ) -> Tensor:
     r"""Draws one token tree per label.
@@ -36,7 +36,7 @@ def sample(
             (default: :obj:`"cpu"`)
         log (bool, optional): Whether to show a progress bar.
             (default: :obj:`True`)
-        split (torch.Tensor, optional): The split codes of the roots, ``[n]``;
+        scene (torch.Tensor, optional): The scenes of the roots, ``[n]``;
             needed by models that are conditioned on them.
             (default: :obj:`None`)
         world (World, optional): The processes that share the work. By
@@ -47,7 +47,7 @@ def sample(
         the other processes get none, ``[0, T]``.
     """
     world = world or World()
-    split = torch.zeros_like(y) if split is None else split
+    scene = torch.zeros_like(y) if scene is None else scene
     generator.to(device)
     blocks = torch.arange(y.numel()).split(batch_size)
     own = list(range(len(blocks)))[world.rank :: world.size]
@@ -57,7 +57,7 @@ def sample(
     with tqdm(total=total, desc='sample', unit='graph', disable=hide) as bar:
         for block in own:
             rows, rng = blocks[block], seeded(seed, 'sample', block, device=device)
-            tokens = generator.sample(y[rows].to(device), rng, split[rows].to(device))
+            tokens = generator.sample(y[rows].to(device), rng, scene[rows].to(device))
             drawn.append(tokens.int().cpu())
             bar.update(rows.numel())
     return _bring_together(torch.cat(drawn), own, blocks, world)

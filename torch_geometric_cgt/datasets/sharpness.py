@@ -1,0 +1,155 @@
+r"""How tightly labels and scenes must hold together for generated trees to tell as much of
+the label as those of the source.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+from tqdm import tqdm
+
+from torch_geometric_cgt.data import TreeShape, masks_of
+from torch_geometric_cgt.quantizer import reduce_features
+
+LOWEST, HIGHEST, NUM_STEPS = 0.25, 4.0, 7
+NUM_COMPONENTS = 512
+BLOCK_ELEMENTS = 1 << 24  # features that are held at a time
+NUM_TREES = 6_000  # are drawn for each trial, at least
+MAX_ROUNDS = 4  # graphs of the size of the source
+
+
+@dataclass(frozen=True)
+class Trees:
+    r"""Token trees with labels and splits."""
+
+    tokens: Tensor  # [n, T]
+    y: Tensor  # [n]
+    split: Tensor  # [n]
+
+
+@dataclass
+class Sharpness:
+    r"""What was tried, and what was found."""
+
+    value: float = 1.0
+    aim: float | None = None  # the accuracy of the probe on the source
+    tried: list[tuple[float, float]] = field(default_factory=list)  # sharpness and accuracy
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class TreeProbe:
+    r"""The accuracy of a linear model on averaged trees, from the training
+    roots to all others: what a linear GNN would score.
+
+    Args:
+        features (torch.Tensor): The features of each token, ``[m, F]``.
+        shape (TreeShape): The geometry of the trees.
+    """
+
+    def __init__(self, features: Tensor, shape: TreeShape) -> None:
+        z = reduce_features(features, NUM_COMPONENTS).float()
+        self.z = torch.cat([z, z.new_zeros(1, z.size(1))])  # null is last
+        self.shape = shape
+
+    def features(self, tokens: Tensor) -> Tensor:
+        r"""Averages each tree from its leaves to its root, ``[n, D]``: at
+        each step, a slot becomes the mean of itself and its real children.
+        """
+        null, depth = self.z.size(0) - 1, self.shape.depth
+        slots = [tokens[:, self.shape.layer_slice(layer)].long() for layer in range(depth + 1)]
+        real = [(slot != null).unsqueeze(-1).to(self.z.dtype) for slot in slots]
+        layers = [self.z[slot] for slot in slots]
+        for rounds in range(depth):
+            for layer in range(depth - rounds):
+                fan_out = self.shape.num_neighbors[layer]
+                below = (layers[layer + 1] * real[layer + 1]).unflatten(1, (-1, fan_out)).sum(dim=2)
+                number = real[layer + 1].unflatten(1, (-1, fan_out)).sum(dim=2)
+                layers[layer] = (layers[layer] + below) / (1 + number)
+        return layers[0][:, 0]
+
+    def accuracy(self, trees: Trees) -> float:
+        r"""The accuracy on all roots that are not trained on."""
+        step = max(1, BLOCK_ELEMENTS // (self.shape.num_slots * self.z.size(1)))
+        rows = torch.cat([self.features(part) for part in trees.tokens.split(step)])
+        rows = rows - rows.mean(dim=0)
+        rows = rows / rows.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)
+        train = masks_of(trees.split)['train_mask']
+        if train.all() or trees.y[train].unique().numel() < 2:
+            train = torch.arange(train.numel()) % 2 == 0
+        if trees.y[train].unique().numel() < 2:  # nothing to tell apart
+            return 1.0
+        model = LogisticRegression(C=10.0, max_iter=300, tol=1e-3)
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', ConvergenceWarning)
+            model.fit(rows[train].numpy(), trees.y[train].numpy())
+        return float(model.score(rows[~train].numpy(), trees.y[~train].numpy()))
+
+
+def source_accuracy(x: Tensor, trees: list[Trees], shape: TreeShape) -> float:
+    r"""The accuracy of the probe on trees of the source itself.
+
+    Args:
+        x (torch.Tensor): The features of all nodes, dense or sparse, ``[N, F]``.
+        trees (list[Trees]): Trees of node ids, :obj:`-1` where null, drawn
+            more than once.
+        shape (TreeShape): The geometry of the trees.
+    """
+    node = torch.cat([part.tokens for part in trees]).unique()
+    node = node[node >= 0]
+    if x.layout != torch.strided:
+        x = x.to_sparse_coo()
+    probe = TreeProbe(x.index_select(0, node), shape)
+    return _mean(
+        [
+            probe.accuracy(
+                Trees(
+                    torch.where(
+                        part.tokens < 0, node.numel(), torch.searchsorted(node, part.tokens)
+                    ),
+                    part.y,
+                    part.split,
+                )
+            )
+            for part in trees
+        ]
+    )
+
+
+def find_sharpness(
+    aim: float, probe: TreeProbe, draw: Callable[[float, int], Trees], size: int, log: bool = True
+) -> Sharpness:
+    r"""Finds the sharpness at which the probe scores on generated trees what
+    it scores on the source, by bisection. One number is found from thousands
+    of trees: it can set how much a tree tells of its label, not which.
+
+    Args:
+        aim (float): The accuracy on the source.
+        probe (TreeProbe): The probe of generated trees.
+        draw (callable): Draws trees at a sharpness, given the number of the
+            draw.
+        size (int): How many trees it draws.
+        log (bool, optional): Whether to show progress. (default: :obj:`True`)
+    """
+    found = Sharpness(aim=aim)
+    rounds = min(MAX_ROUNDS, -(-NUM_TREES // size))
+    low, high = LOWEST, HIGHEST
+    for _ in tqdm(range(NUM_STEPS), desc='calibrate', unit='step', disable=not log):
+        middle = (low * high) ** 0.5
+        score = _mean([probe.accuracy(draw(middle, i)) for i in range(rounds)])
+        found.tried.append((middle, score))
+        low, high = (middle, high) if score < aim else (low, middle)
+    found.value = (low * high) ** 0.5
+    return found
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
