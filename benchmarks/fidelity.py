@@ -1,7 +1,7 @@
 r"""GNN scores and statistics of generated graphs beside those of the originals.
 
     python benchmarks/fidelity.py --sources Cora,CiteSeer,Photo --noise 0 2 4 --cells cells.jsonl
-    python benchmarks/fidelity.py --forms typed independent number --seeds 0 --cells forms.jsonl
+    python benchmarks/fidelity.py --forms scenes types independent --seeds 0 --cells forms.jsonl
     python benchmarks/fidelity.py --cells cells.jsonl --show
 
 The paper's scenario 1: noisy edges x aggregation, k = 30, s = 5 (+ the noisy edges), L = 2,
@@ -37,7 +37,7 @@ from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.datasets.source import check_source
 from torch_geometric_cgt.transforms import AddNoisyEdges
 
-# The paper's form, then what was added to it, one after the other; the last is the default.
+# The paper's form, then what was added to it, one after the other; 'scenes' is the default.
 FORMS: dict[str, dict] = {
     'independent': {'num_scenes': 0, 'generator_args': {'siblings': 'independent'}},
     'number': {'num_scenes': 0, 'generator_args': {'num_types': 1, 'repeats': False}},
@@ -45,6 +45,7 @@ FORMS: dict[str, dict] = {
     'types': {'num_scenes': 0},
     'scenes, one type': {'generator_args': {'num_types': 1}},
     'scenes': {},
+    'scenes, flat': {'generator_args': {'vocabulary': 'flat'}},
 }
 
 

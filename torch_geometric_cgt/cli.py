@@ -87,6 +87,11 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         default='auto',
         help="weight of class probabilities when clusters are sought, 0 for none (default: 'auto')",
     )
+    add(
+        '--num-scenes',
+        type=int,
+        help="classes of alike surroundings, 0 for the paper's model (default: by the labels)",
+    )
     add('--epochs', type=int, help='(default: 5 to 25, fewer for larger graphs)')
     add(
         '--batch-size',
@@ -195,6 +200,7 @@ def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
         num_clusters=args.num_clusters,
         l=args.l,
         task_weight=args.task_weight,
+        num_scenes=args.num_scenes,
         root=args.root,
         seed=seed,
         device=args.device,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.nn.check import check_arguments, check_scene, check_trees
 from torch_geometric_cgt.nn.children import IndependentChildren, TypedChildren
 from torch_geometric_cgt.nn.family import Family, Parents
 from torch_geometric_cgt.nn.layout import (
@@ -113,7 +114,9 @@ class CGTGenerator(nn.Module):
         self.label_conditioning = label_conditioning
         self.position = position
         self.attention = attention
-        self._check_arguments()
+        check_arguments(self.config())
+        if not self.is_factorised:
+            self.evaluation = 'sequence'
 
         num_entries = num_tokens + (siblings == 'independent')  # the paper's form draws null, too
         token: nn.Module
@@ -312,7 +315,7 @@ class CGTGenerator(nn.Module):
         Returns:
             Token trees, ``[B, T]``.
         """
-        self._check_scene(y, scene)
+        check_scene(y, scene, self.num_scenes)
         was_training = self.training
         self.eval()
         tokens = y.new_full((y.numel(), self.shape.num_slots), self.num_tokens, dtype=torch.long)
@@ -435,6 +438,10 @@ class CGTGenerator(nn.Module):
         log_prob = torch.cat([of_root[:, None], log_prob[:, 1:]], dim=1)
         return log_prob.masked_fill(~self.counted_slots(tokens), 0.0)
 
+    def _check(self, tokens: Tensor, y: Tensor, scene: Tensor | None) -> None:
+        check_trees(tokens, y, self.shape.num_slots, self.num_tokens, self.num_classes)
+        check_scene(y, scene, self.num_scenes)
+
     def _layout(self, depth: int, device: torch.device) -> Layout:
         key = (depth, device)
         if key not in self._layouts:
@@ -447,68 +454,6 @@ class CGTGenerator(nn.Module):
                 )
             self._layouts[key] = layout.to(device)
         return self._layouts[key]
-
-    def _check_arguments(self) -> None:
-        for name in ('num_tokens', 'num_classes', 'hidden_channels', 'num_layers', 'num_heads'):
-            if getattr(self, name) < 1:
-                raise ValueError(f"'{name}' must be at least 1 (got {getattr(self, name)})")
-        if self.num_types < 1:
-            raise ValueError(f"'num_types' must be at least 1 (got {self.num_types})")
-        if self.num_scenes < 0:
-            raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
-        if self.hidden_channels % self.num_heads != 0:
-            raise ValueError(
-                f"'hidden_channels' must be divisible by 'num_heads' "
-                f'(got {self.hidden_channels} and {self.num_heads})'
-            )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"'dropout' must lie in [0, 1) (got {self.dropout})")
-        for name, choices in [
-            ('siblings', ('typed', 'independent')),
-            ('vocabulary', ('auto', 'flat', 'cells')),
-            ('evaluation', ('paths', 'trees', 'sequence')),
-            ('position', ('layer', 'slot')),
-            ('attention', ('ancestors', 'all')),
-        ]:
-            if getattr(self, name) not in choices:
-                known = ', '.join(f"'{choice}'" for choice in choices)
-                raise ValueError(f"'{name}' must be one of {known} (got '{getattr(self, name)}')")
-        if not self.is_factorised:
-            if self.siblings != 'independent':
-                raise ValueError(
-                    f"position='{self.position}' with attention='{self.attention}' gives each "
-                    f"slot a query of its own, which needs siblings='independent' "
-                    f"(got '{self.siblings}')"
-                )
-            self.evaluation = 'sequence'
-
-    def _check(self, tokens: Tensor, y: Tensor, scene: Tensor | None) -> None:
-        if tokens.dim() != 2 or tokens.size(1) != self.shape.num_slots:
-            raise ValueError(
-                f"'tokens' must have the shape [B, {self.shape.num_slots}] "
-                f'(got {list(tokens.shape)})'
-            )
-        if y.shape != tokens.shape[:1]:
-            raise ValueError(
-                f"'y' must hold one label per tree (got {list(y.shape)} for {tokens.size(0)} trees)"
-            )
-        self._check_scene(y, scene)
-        if tokens.device.type != 'cpu' or tokens.numel() == 0:
-            return  # looking at values would make the device wait
-        for name, value, size in [
-            ('tokens', tokens, self.num_tokens + 1),
-            ('y', y, self.num_classes),
-        ]:
-            low, high = value.aminmax()
-            if int(low) < 0 or int(high) >= size:
-                raise ValueError(
-                    f"'{name}' must lie in [0, {size - 1}] (got {int(low)} to {int(high)})"
-                )
-
-    def _check_scene(self, y: Tensor, scene: Tensor | None) -> None:
-        if self.num_scenes and (scene is None or scene.shape != y.shape):
-            got = None if scene is None else list(scene.shape)
-            raise ValueError(f"'scene' must hold one scene per tree (got {got})")
 
     def config(self) -> dict[str, Any]:
         r"""The arguments that make this model again."""

@@ -25,7 +25,8 @@ NOT_GUARANTEED = (
     'nodes of one label only, so that membership in such a group gives the label away (every '
     'group holds at least {l_reached} distinct labels; the labels of a group are up to '
     '{t_closeness:.2f} away from those of all nodes, on a scale from 0 to 1). Synthetic labels '
-    'are drawn from the exact label counts of the source.',
+    'are drawn from the exact label counts of the source, and each comes with a class of '
+    'surroundings, drawn from the counts of such classes per label and split.',
     'The sizes of the source graph and of its splits are stated as they are.',
 )
 
