@@ -113,7 +113,7 @@ def _choose_homes(
 
 
 def _node_ids(subgraph: Tensor | Data, graph: InNeighbors) -> Tensor:
-    node = subgraph.get('n_id') if isinstance(subgraph, Data) else subgraph
+    node = getattr(subgraph, 'n_id', None) if isinstance(subgraph, Data) else subgraph
     if not isinstance(node, Tensor) or node.dim() != 1 or node.dtype not in (torch.int, torch.long):
         got = (
             f'{node.dtype} of shape {list(node.shape)}'
