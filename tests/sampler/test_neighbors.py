@@ -66,3 +66,23 @@ def test_same_seed_same_trees():
         for s in [0, 0, 1]
     ]
     assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
+
+
+def test_edges_of_rows_and_of_a_subgraph():
+    edge_index = torch.tensor([[1, 2, 3, 0, 3], [0, 0, 0, 2, 2]])
+    graph = InNeighbors.from_edge_index(edge_index, 4)
+    assert graph.target.tolist() == [0, 0, 0, 2, 2]
+    rows = graph.rows(torch.tensor([2, -1, 0, 2]))
+    assert rows.ptr.tolist() == [0, 2, 2, 5, 7]
+    assert rows.source.tolist() == [0, 3, 1, 2, 3, 0, 3]
+    assert rows.edge.tolist() == [3, 4, 0, 1, 2, 3, 4]
+    kept = graph.keep(torch.tensor([False, True, True, False, True]))
+    assert kept.ptr.tolist() == [0, 2, 2, 3, 3] and kept.source.tolist() == [2, 3, 3]
+    within = graph.within(torch.tensor([0, 2, 3]))
+    assert within.ptr.tolist() == [0, 2, 4, 4] and within.source.tolist() == [1, 2, 0, 2]
+    assert within.edge.tolist() == [1, 2, 3, 4]
+
+
+def test_no_roots():
+    graph = InNeighbors.from_edge_index(torch.tensor([[1], [0]]), 2)
+    assert sample_trees(graph, torch.empty(0).long(), TreeShape.of([2, 1])).shape == (0, 5)

@@ -149,4 +149,6 @@ def test_wrong_fan_outs(wrong):
 
 
 def test_repr():
-    assert repr(DuplicateEncode([5, 3], seed=1)) == 'DuplicateEncode(num_neighbors=[5, 3], seed=1)'
+    assert repr(DuplicateEncode([5, 3], seed=1)) == (
+        "DuplicateEncode(num_neighbors=[5, 3], seed=1, sampler='neighbor')"
+    )

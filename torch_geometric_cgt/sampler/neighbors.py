@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -35,6 +36,36 @@ class InNeighbors:
     def degree(self, node: Tensor) -> Tensor:
         r"""The in-degree of some nodes."""
         return self.ptr[node + 1] - self.ptr[node]
+
+    @property
+    def target(self) -> Tensor:
+        r"""The target of each edge, beside :obj:`source`."""
+        node = torch.arange(self.num_nodes, device=self.ptr.device)
+        return node.repeat_interleave(self.ptr.diff())
+
+    def rows(self, node: Tensor) -> InNeighbors:
+        r"""The edges into some nodes alone: target :math:`i` of the result is
+        :obj:`node[i]`, without neighbours where that is :obj:`-1`, and sources
+        keep their ids.
+        """
+        degree = torch.where(node >= 0, self.degree(node.clamp(min=0)), 0)
+        ptr = F.pad(degree.cumsum(0), (1, 0))
+        shift = (self.ptr[node.clamp(min=0)] - ptr[:-1]).repeat_interleave(degree)
+        position = torch.arange(shift.numel(), device=shift.device) + shift
+        return InNeighbors(ptr, self.source[position], self.edge[position])
+
+    def keep(self, mask: Tensor) -> InNeighbors:
+        r"""The same nodes with the edges of a mask ``[E]`` alone."""
+        ptr = F.pad(mask.cumsum(0), (1, 0))[self.ptr]
+        return InNeighbors(ptr, self.source[mask], self.edge[mask])
+
+    def within(self, node: Tensor) -> InNeighbors:
+        r"""The subgraph of some nodes, given in ascending order, with all edges
+        between them; node :math:`i` of the result is :obj:`node[i]`.
+        """
+        rows = self.rows(node)
+        inside = rows.keep(torch.isin(rows.source, node))
+        return InNeighbors(inside.ptr, torch.searchsorted(node, inside.source), inside.edge)
 
 
 def sample_positions(

@@ -2,11 +2,29 @@ r"""Computation graphs of many roots as rows of node ids."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children
+
+
+class TreeSampler(Protocol):
+    r"""Anything that maps roots to their computation graphs: called as
+    :meth:`sample_trees` is, and with the same promises. Each row is a root and
+    its slots in breadth-first order, :obj:`-1` where null; a child is an
+    in-neighbour of its parent; below null there is only null.
+    """
+
+    def __call__(
+        self,
+        graph: InNeighbors,
+        root: Tensor,
+        shape: TreeShape,
+        generator: torch.Generator | None = None,
+    ) -> Tensor: ...
 
 
 def sample_trees(
@@ -32,7 +50,7 @@ def sample_trees(
     # Index -1 of the padded source is null, so null parents need no special case.
     source = torch.cat([graph.source, graph.source.new_tensor([-1])])
     layers = [root.view(-1, 1)]
-    for fan_out in shape.num_neighbors:
+    for layer, fan_out in enumerate(shape.num_neighbors, start=1):
         position = sample_children(graph, layers[-1].reshape(-1), fan_out, generator)
-        layers.append(source[position].view(root.numel(), -1))
+        layers.append(source[position].view(-1, shape.layer_sizes[layer]))
     return torch.cat(layers, dim=1)

@@ -12,7 +12,7 @@ from torch_geometric.transforms import BaseTransform
 
 from torch_geometric_cgt.data import MASKS, TreeShape, build_forest
 from torch_geometric_cgt.errors import SourceError
-from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+from torch_geometric_cgt.sampler import InNeighbors, TreeSampler, tree_sampler
 
 
 @functional_transform('duplicate_encode')
@@ -33,12 +33,28 @@ class DuplicateEncode(BaseTransform):
             neighbours in each layer. (default: :obj:`[5, 5]`)
         seed (int, optional): The seed of the neighbour sampling. By default,
             draws come from the random state of torch. (default: :obj:`None`)
+        sampler (str or TreeSampler, optional): How neighbours are sampled:
+            :obj:`'neighbor'` (uniformly for each node, as GraphSAGE does),
+            :obj:`'fastgcn'` or :obj:`'ladies'` (nodes for a whole layer of a
+            batch of roots), :obj:`'cluster'` or :obj:`'saint'` (all neighbours
+            inside a subgraph of ClusterGCN or GraphSAINT, up to the fan-out);
+            or a tree sampler with arguments of its own, e.g.
+            :class:`~torch_geometric_cgt.sampler.LADIESSampler` or
+            :class:`~torch_geometric_cgt.sampler.SubgraphSampler`.
+            (default: :obj:`'neighbor'`)
     """
 
-    def __init__(self, num_neighbors: Sequence[int] = (5, 5), seed: int | None = None) -> None:
+    def __init__(
+        self,
+        num_neighbors: Sequence[int] = (5, 5),
+        seed: int | None = None,
+        sampler: str | TreeSampler = 'neighbor',
+    ) -> None:
+        tree_sampler(sampler)  # a wrong name is an error here, not when the graph comes
         self.shape = TreeShape.of(num_neighbors)
         self.num_neighbors = list(self.shape.num_neighbors)
         self.seed = seed
+        self.sampler = sampler
 
     def forward(self, data: Data) -> Data:
         edge_index = check_edges(data)
@@ -50,7 +66,7 @@ class DuplicateEncode(BaseTransform):
         if data.y is not None and data.y.dim() == 1:  # unlabelled nodes are no roots
             root = root[data.y >= 0]
         graph = InNeighbors.from_edge_index(edge_index, num_nodes)
-        tree = sample_trees(graph, root, self.shape, generator)
+        tree = tree_sampler(self.sampler)(graph, root, self.shape, generator)
 
         forest = build_forest(tree >= 0, self.shape)
         node = tree.reshape(-1)[forest.slot]
@@ -66,7 +82,10 @@ class DuplicateEncode(BaseTransform):
         return out
 
     def __repr__(self) -> str:
-        return f'{self.__class__.__name__}(num_neighbors={self.num_neighbors}, seed={self.seed})'
+        return (
+            f'{self.__class__.__name__}(num_neighbors={self.num_neighbors}, seed={self.seed}, '
+            f'sampler={self.sampler!r})'
+        )
 
 
 def check_edges(data: Data) -> Tensor:

@@ -1,0 +1,133 @@
+r"""Computation graphs that stay inside a subgraph of their root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.sampler.neighbors import InNeighbors
+from torch_geometric_cgt.sampler.trees import sample_trees
+
+
+class SubgraphSampler:
+    r"""Samples trees inside the subgraphs of a list or of a loader.
+
+    .. code-block:: python
+
+        data.n_id = torch.arange(data.num_nodes)
+        loader = RandomNodeLoader(data, num_parts=10)
+        forest = DuplicateEncode([5, 5], sampler=SubgraphSampler(loader))(data)
+
+    A subgraph is a set of nodes with all edges of the graph between them. The
+    neighbours of a node are those in the subgraph: all of them, or a uniform
+    choice where there are more than its fan-out. To lose none, let the fan-out
+    be the largest degree inside the subgraphs. A root in several subgraphs
+    gets one of them, each with the same probability; a root in none is an
+    error. Each call goes through the subgraphs anew; draws of the loader
+    itself do not come from the sampler's generator.
+
+    Args:
+        subgraphs (Iterable[torch.Tensor or Data]): The node ids of each
+            subgraph, or :class:`~torch_geometric.data.Data` objects with their
+            node ids in :obj:`n_id`.
+    """
+
+    def __init__(self, subgraphs: Iterable[Tensor | Data]) -> None:
+        # An iterator could be gone through only once.
+        self.subgraphs = list(subgraphs) if isinstance(subgraphs, Iterator) else subgraphs
+
+    def __call__(
+        self,
+        graph: InNeighbors,
+        root: Tensor,
+        shape: TreeShape,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        subgraphs = [_node_ids(item, graph).to(root.device) for item in self.subgraphs]
+        return sample_trees_within(graph, subgraphs, root, shape, generator)
+
+    def __repr__(self) -> str:
+        return f'{self.__class__.__name__}({type(self.subgraphs).__name__})'
+
+
+def sample_trees_within(
+    graph: InNeighbors,
+    subgraphs: Sequence[Tensor],
+    root: Tensor,
+    shape: TreeShape,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""Samples the tree of each root inside one of the subgraphs that hold it.
+
+    Args:
+        graph (InNeighbors): The graph.
+        subgraphs (list[torch.Tensor]): The node ids of each subgraph.
+        root (torch.Tensor): The roots, ``[n]``.
+        shape (TreeShape): The geometry of the trees.
+        generator (torch.Generator, optional): The source of randomness.
+
+    Returns:
+        The node id of each breadth-first slot, ``[n, T]``, :obj:`-1` where null.
+    """
+    subgraphs = [node.unique() for node in subgraphs]
+    home = _choose_homes(subgraphs, graph.num_nodes, root.device, generator)[root]
+    if bool((home < 0).any()):
+        raise ValueError(
+            f'Each root must be in a subgraph (got {int((home < 0).sum())} of {root.numel()} '
+            f'roots in none, e.g. node {int(root[home < 0][0])})'
+        )
+    tree = root.new_full((root.numel(), shape.num_slots), -1)
+    order, sizes = group_by(home, len(subgraphs))
+    for node, members in zip(subgraphs, order.split(sizes), strict=True):
+        if members.numel() > 0:
+            place = torch.searchsorted(node, root[members])
+            local = sample_trees(graph.within(node), place, shape, generator)
+            tree[members] = torch.where(local >= 0, node[local], -1)
+    return tree
+
+
+def group_by(group: Tensor, num_groups: int) -> tuple[Tensor, list[int]]:
+    r"""The positions of a tensor ordered by group, and the size of each group."""
+    return torch.argsort(group, stable=True), torch.bincount(group, minlength=num_groups).tolist()
+
+
+def _choose_homes(
+    subgraphs: Sequence[Tensor],
+    num_nodes: int,
+    device: torch.device,
+    generator: torch.Generator | None,
+) -> Tensor:
+    r"""One of the subgraphs of each node, uniformly, :obj:`-1` where it has none."""
+    home = torch.full((num_nodes,), -1, device=device)
+    seen = torch.zeros(num_nodes, dtype=torch.long, device=device)
+    for i, node in enumerate(subgraphs):
+        # The j-th subgraph of a node replaces the one chosen so far with probability 1 / j.
+        seen[node] += 1
+        uniform = torch.rand(node.numel(), device=device, generator=generator)
+        home[node[uniform * seen[node] < 1]] = i
+    return home
+
+
+def _node_ids(subgraph: Tensor | Data, graph: InNeighbors) -> Tensor:
+    node = getattr(subgraph, 'n_id', None) if isinstance(subgraph, Data) else subgraph
+    if not isinstance(node, Tensor) or node.dim() != 1 or node.dtype not in (torch.int, torch.long):
+        got = (
+            f'{node.dtype} of shape {list(node.shape)}'
+            if isinstance(node, Tensor)
+            else repr(subgraph)
+        )
+        raise ValueError(
+            "A subgraph must be a vector of node ids, or a 'Data' that has them in 'n_id': set "
+            "'data.n_id = torch.arange(data.num_nodes)' before a loader cuts the graph "
+            f'(got {got})'
+        )
+    if node.numel() and not 0 <= int(node.min()) <= int(node.max()) < graph.num_nodes:
+        raise ValueError(
+            f'Subgraphs must hold node ids from 0 to {graph.num_nodes - 1} '
+            f'(got {int(node.min())} to {int(node.max())})'
+        )
+    return node.long()
