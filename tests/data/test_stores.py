@@ -3,13 +3,18 @@ import torch
 from torch_geometric.data import TensorAttr
 
 from tests.data.test_forest import trees
-from torch_geometric_cgt.data import CodebookFeatureStore, ForestGraphStore, root_nodes
+from torch_geometric_cgt.data import (
+    CodebookFeatureStore,
+    ForestGraphStore,
+    LazyForest,
+    root_nodes,
+)
 
 
 def test_stores_give_what_the_data_object_gives():
     codebook = torch.tensor([[10.0], [20.0]])
-    data, forest = trees().to_data(codebook), trees().forest()
-    features, graph = CodebookFeatureStore(trees(), forest, codebook), ForestGraphStore(forest)
+    data, forest = trees().to_data(codebook), LazyForest.of(trees())
+    features, graph = CodebookFeatureStore(forest, codebook), ForestGraphStore(forest)
     for attr in features.get_all_tensor_attrs():
         assert features.get_tensor_size(attr) == tuple(data[attr.attr_name].shape)
         attr.index = None
@@ -21,16 +26,15 @@ def test_stores_give_what_the_data_object_gives():
 
 
 def test_stores_are_read_only():
-    forest = trees().forest()
-    features = CodebookFeatureStore(trees(), forest, torch.zeros(2, 1))
+    features = CodebookFeatureStore(LazyForest.of(trees()), torch.zeros(2, 1))
     with pytest.raises(TypeError, match='read-only'):
         features.put_tensor(torch.zeros(4), group_name=None, attr_name='x', index=None)
 
 
 def test_roots_of_a_split():
-    forest = trees().forest()
-    assert root_nodes(trees(), forest, 'train').tolist() == [0]
-    assert root_nodes(trees(), forest, 'test').tolist() == [3]
-    assert root_nodes(trees(), forest, 'all').tolist() == [0, 3]
+    forest = LazyForest.of(trees())
+    assert root_nodes(forest, 'train').tolist() == [0]
+    assert root_nodes(forest, 'test').tolist() == [3]
+    assert root_nodes(forest, 'all').tolist() == [0, 3]
     with pytest.raises(ValueError, match="'nope'"):
-        root_nodes(trees(), forest, 'nope')
+        root_nodes(forest, 'nope')

@@ -56,7 +56,7 @@ def test_second_construction_loads_without_training(graph, quick, monkeypatch):
     assert torch.equal(first[0].x, second[0].x)
     y = torch.tensor([0, 1, 2])
     samples = [
-        d.generator.sample(y, torch.Generator().manual_seed(0), split=torch.ones_like(y))
+        d.generator.sample(y, torch.Generator().manual_seed(0), scene=torch.ones_like(y))
         for d in (first, second)
     ]
     assert torch.equal(*samples)

@@ -1,6 +1,7 @@
 r"""Token trees, their geometry, and the forest and store views of them."""
 
 from torch_geometric_cgt.data.forest import Forest, build_forest
+from torch_geometric_cgt.data.lazy_forest import LazyForest
 from torch_geometric_cgt.data.split import MASKS, NUM_SPLITS, masks_of, random_split, split_of
 from torch_geometric_cgt.data.stores import CodebookFeatureStore, ForestGraphStore, root_nodes
 from torch_geometric_cgt.data.token_trees import TokenTrees, tokens_of
@@ -12,6 +13,7 @@ __all__ = [
     'CodebookFeatureStore',
     'Forest',
     'ForestGraphStore',
+    'LazyForest',
     'TokenTrees',
     'TreeShape',
     'build_forest',

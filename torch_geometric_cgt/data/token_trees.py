@@ -2,6 +2,7 @@ r"""The token-tree container: what the generator learns, samples and releases.""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -9,8 +10,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_geometric_cgt.data.forest import Forest, build_forest
-from torch_geometric_cgt.data.split import masks_of
+from torch_geometric_cgt.data.split import NUM_SPLITS, masks_of
 from torch_geometric_cgt.data.tree import TreeShape
+
+VALIDATE_BLOCK = 1 << 16  # trees that are looked at together
 
 
 @dataclass(frozen=True)
@@ -56,16 +59,18 @@ class TokenTrees:
                 f'Expected {n} labels and splits '
                 f'(got {list(self.y.shape)} and {list(self.split.shape)})'
             )
+        for part in self.blocks(VALIDATE_BLOCK):
+            part._check_values()
+
+    def _check_values(self) -> None:
         for name, value, high in [
             ('token', self.tokens, self.num_tokens),
             ('label', self.y, self.num_classes - 1),
-            ('split code', self.split, 7),
+            ('split code', self.split, NUM_SPLITS - 1),
         ]:
-            if n and (int(value.min()) < 0 or int(value.max()) > high):
-                raise ValueError(
-                    f'A {name} lies outside [0, {high}] '
-                    f'(got {int(value.min())} to {int(value.max())})'
-                )
+            low, top = (int(bound) for bound in value.aminmax())
+            if low < 0 or top > high:
+                raise ValueError(f'A {name} lies outside [0, {high}] (got {low} to {top})')
         if not self.shape.check_nulls(self.real):
             raise ValueError('A root is null, or a real slot lies below a null one')
 
@@ -86,7 +91,12 @@ class TokenTrees:
             data[name] = forest.lift(mask, fill=False)
         return data
 
-    def select(self, index: Tensor) -> TokenTrees:
+    def blocks(self, size: int) -> Iterator[TokenTrees]:
+        r"""All trees, so many at a time."""
+        for start in range(0, len(self), size):
+            yield self.select(slice(start, start + size))
+
+    def select(self, index: Tensor | slice) -> TokenTrees:
         r"""Some of the trees."""
         return TokenTrees(
             self.tokens[index],

@@ -89,6 +89,13 @@ class TreeShape:
         return internal.repeat_interleave(num_children)
 
     @cached_property
+    def children(self) -> tuple[Tensor, Tensor]:
+        r"""The first child slot of each slot, and the one behind its last child."""
+        fan_outs = torch.tensor((*self.num_neighbors, 0), device='cpu')[self.layer]
+        end = 1 + fan_outs.cumsum(dim=0)
+        return end - fan_outs, end
+
+    @cached_property
     def is_ancestor(self) -> Tensor:
         r"""Whether slot :math:`j` lies on the path from the root to slot
         :math:`i` (:math:`i` itself included), as a ``[T, T]`` mask.

@@ -17,8 +17,8 @@ from torch_geometric.loader import NeighborLoader
 
 from torch_geometric_cgt.data import (
     CodebookFeatureStore,
-    Forest,
     ForestGraphStore,
+    LazyForest,
     TokenTrees,
     TreeShape,
     root_nodes,
@@ -220,8 +220,8 @@ class SyntheticCGTDataset(Dataset):
         return self.trees.to_data(self.codebook)
 
     @cached_property
-    def _forest(self) -> Forest:
-        return self.trees.forest()
+    def _forest(self) -> LazyForest:
+        return LazyForest.of(self.trees)
 
     def stores(self) -> tuple[CodebookFeatureStore, ForestGraphStore]:
         r"""The forest as a feature store and a graph store for
@@ -229,7 +229,7 @@ class SyntheticCGTDataset(Dataset):
         up in the codebook when a batch asks for them.
         """
         return (
-            CodebookFeatureStore(self.trees, self._forest, self.codebook),
+            CodebookFeatureStore(self._forest, self.codebook),
             ForestGraphStore(self._forest),
         )
 
@@ -251,7 +251,7 @@ class SyntheticCGTDataset(Dataset):
             stores,
             num_neighbors=fan_outs,
             neighbor_sampler=TreeNeighborSampler(stores, fan_outs),
-            input_nodes=root_nodes(self.trees, self._forest, split),
+            input_nodes=root_nodes(self._forest, split),
             batch_size=batch_size,
             **kwargs,
         )

@@ -16,9 +16,9 @@ from torch_geometric.sampler import (
     SamplerOutput,
 )
 
-from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.data import ForestGraphStore, LazyForest, TreeShape
 from torch_geometric_cgt.errors import UnsupportedError
-from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children
+from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children, sample_positions
 
 
 class TreeNeighborSampler(BaseSampler):
@@ -52,8 +52,11 @@ class TreeNeighborSampler(BaseSampler):
         num_neighbors: Sequence[int],
         seed: int | None = None,
     ) -> None:
-        edge_index, num_nodes = _edges_of(data)
-        self.graph = InNeighbors.from_edge_index(edge_index, num_nodes)
+        self.graph: InNeighbors | LazyForest
+        if isinstance(data, (tuple, list)) and isinstance(data[-1], ForestGraphStore):
+            self.graph = data[-1].forest  # needs no edges to know who is whose child
+        else:
+            self.graph = InNeighbors.from_edge_index(*_edges_of(data))
         self.shape = TreeShape.of(num_neighbors)
         self.seed = seed
         self._generator: torch.Generator | None = None
@@ -64,9 +67,9 @@ class TreeNeighborSampler(BaseSampler):
         return list(self.shape.num_neighbors)
 
     @property
-    def edge_permutation(self) -> Tensor:
+    def edge_permutation(self) -> Tensor | None:
         r"""The position in the given graph of each edge of the sampler."""
-        return self.graph.edge
+        return self.graph.edge if isinstance(self.graph, InNeighbors) else None
 
     def sample_from_nodes(self, index: NodeSamplerInput, **kwargs: object) -> SamplerOutput:
         r"""Samples one tree per seed node."""
@@ -75,14 +78,12 @@ class TreeNeighborSampler(BaseSampler):
         rows, cols, edges = [], [], []
         first = 0  # local id of the first node of the last layer
         for fan_out in self.shape.num_neighbors:
-            drawn = sample_children(self.graph, nodes[-1], fan_out, self.generator)
-            parent, slot = (drawn >= 0).nonzero(as_tuple=True)
-            edge = drawn[parent, slot]
+            parent, edge, child = self._children(nodes[-1], fan_out)
             cols.append(first + parent)
             first += nodes[-1].numel()
             rows.append(first + torch.arange(edge.numel()))
             edges.append(edge)
-            nodes.append(self.graph.source[edge])
+            nodes.append(child)
             batches.append(batches[-1][parent])
         return SamplerOutput(
             node=torch.cat(nodes),
@@ -94,6 +95,19 @@ class TreeNeighborSampler(BaseSampler):
             num_sampled_edges=[edge.numel() for edge in edges],
             metadata=(index.input_id, index.time),
         )
+
+    def _children(self, node: Tensor, fan_out: int) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Draws children: the position of the parent, the edge and the child."""
+        if isinstance(self.graph, InNeighbors):
+            drawn = sample_children(self.graph, node, fan_out, self.generator)
+            parent, slot = (drawn >= 0).nonzero(as_tuple=True)
+            edge = drawn[parent, slot]
+            return parent, edge, self.graph.source[edge]
+        first, degree = self.graph.children(node)
+        position = sample_positions(degree, fan_out, self.generator)
+        parent, slot = (position >= 0).nonzero(as_tuple=True)
+        child = first[parent] + position[parent, slot]
+        return parent, self.graph.edge_of(child), child
 
     def sample_from_edges(
         self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
