@@ -9,7 +9,6 @@ import torch
 from tests.training import tiny
 from torch_geometric_cgt.errors import DistributedError
 from torch_geometric_cgt.training import World, join_world, resolve_device
-from torch_geometric_cgt.training.sample import _bring_together
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,38 +47,8 @@ def test_two_processes_follow_the_trajectory_of_one(tmp_path):
     for name in ['one', 'two']:  # killed and resumed
         assert torch.equal(flat(tmp_path / name / 'cut.pt'), flat(tmp_path / name / 'whole.pt'))
     rest = [torch.load(tmp_path / name / 'rest.pt') for name in ['one', 'two']]
-    assert torch.equal(rest[0]['tokens'], rest[1]['tokens'])
     assert rest[1]['error'] == 'Process 1 of 2 failed to paint the fence: OSError: no brush'
     assert rest[0]['error'] == ''
-
-
-class Pair(World):
-    """Two processes in one: both halves of a message are given beforehand."""
-
-    def __init__(self, values):
-        super().__init__(0, 2)
-        object.__setattr__(self, 'values', values)
-
-    def gather(self, value):
-        return self.values
-
-    def collect(self, rows, sizes):
-        return [rows, rows.new_full((sizes[1], rows.size(1)), 7)]
-
-
-def test_shards_are_put_back_in_order():
-    blocks = torch.arange(5).split(2)
-    tokens = torch.tensor([[0], [1], [4]])
-    out = _bring_together(tokens, [0, 2], blocks, Pair([([0, 2], 3), ([1], 2)]))
-    assert out.view(-1).tolist() == [0, 1, 7, 7, 4]
-
-
-@pytest.mark.parametrize(
-    'shards', [[([0, 2], 3), ([0], 2)], [([0, 2], 3), ([], 0)], [([0, 2], 3), ([1], 1)]]
-)
-def test_missing_or_repeated_shards_are_refused(shards):
-    with pytest.raises(DistributedError, match='missing or there twice'):
-        _bring_together(torch.zeros(3, 1), [0, 2], torch.arange(5).split(2), Pair(shards))
 
 
 def test_one_process_needs_no_environment(monkeypatch):

@@ -14,9 +14,25 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
+
+BLOCK_ELEMENTS = 1 << 22  # are written at a time
+MAP_ABOVE = 1 << 28  # bytes; larger files are mapped, not copied
+DTYPES = {  # the names of the format
+    torch.bool: 'BOOL',
+    torch.uint8: 'U8',
+    torch.int8: 'I8',
+    torch.int16: 'I16',
+    torch.int32: 'I32',
+    torch.int64: 'I64',
+    torch.bfloat16: 'BF16',
+    torch.float16: 'F16',
+    torch.float32: 'F32',
+    torch.float64: 'F64',
+}
 
 
 def require_writable(folder: Path) -> None:
@@ -68,17 +84,36 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    r"""Writes tensors in the safetensors format."""
-    safetensors.torch.save_file({k: v.cpu().contiguous() for k, v in tensors.items()}, path)
+    r"""Writes tensors in the safetensors format, a block at a time: those that
+    are mapped from a file need not fit into memory.
+    """
+    header, offset = {}, 0
+    for name, value in tensors.items():
+        size = value.numel() * value.element_size()
+        header[name] = {
+            'dtype': DTYPES[value.dtype],
+            'shape': list(value.shape),
+            'data_offsets': [offset, offset + size],
+        }
+        offset += size
+    text = json.dumps(header).encode()
+    text += b' ' * (-len(text) % 8)  # data begin at a multiple of eight
+    with open(path, 'wb') as file:
+        file.write(len(text).to_bytes(8, 'little') + text)
+        for value in tensors.values():
+            for block in value.detach().reshape(-1).split(BLOCK_ELEMENTS):
+                file.write(block.cpu().contiguous().view(torch.uint8).numpy().data)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     r"""Reads a safetensors file; nothing in it can run.
 
-    The tensors are copies: a mapped file that somebody else shortens later
-    would take the process down.
+    Small files are copied; a mapped file that somebody else shortens later
+    takes the process down, which is worth it only where memory is short.
     """
     try:
+        if path.stat().st_size > MAP_ABOVE:
+            return safetensors.torch.load_file(path)
         return safetensors.torch.load(path.read_bytes())
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise CorruptFileError(f"'{path}' is not a readable tensor file: {error}") from error

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of, tokens_of
 from torch_geometric_cgt.datasets.scenes import SceneTable
+from torch_geometric_cgt.datasets.shards import TokenShards
 from torch_geometric_cgt.datasets.sharpness import (
     Sharpness,
     TreeProbe,
@@ -28,6 +29,7 @@ from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.training import FitConfig, FitResult, World, fit, sample
 from torch_geometric_cgt.training.batches import DrawTokens
+from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
 from torch_geometric_cgt.transforms import Quantize
 from torch_geometric_cgt.transforms.scenes import find_scenes
 
@@ -199,44 +201,44 @@ def build(
         new_y, new_split = draw_roots(y, split, num_samples, rng)
         return new_y, new_split, table.draw(new_y, new_split, sharpness, rng)
 
+    def calibrate() -> Outcome:
+        size = min(root.numel(), CALIBRATION_ROOTS)
+        seed = stage_seed(config.seed, 'calibrate')
+
+        def draw_real(i: int) -> Trees:
+            rng = torch.Generator().manual_seed(seed + i)
+            index = torch.randperm(root.numel(), generator=rng)[:size]
+            return Trees(sample_trees(graph, root[index], shape, rng), y[index], split[index])
+
+        def draw_new(sharpness: float, i: int) -> Trees:
+            rng = torch.Generator().manual_seed(seed + i)
+            new_y, new_split, scenes = draw_scenes(size, sharpness, rng)
+            tokens = sample(generator, new_y, seed + i, device=device, log=False, scene=scenes)
+            return Trees(tokens, new_y, new_split)
+
+        aim = source_accuracy(source.data.x, [draw_real(i) for i in range(2)], shape)
+        found = find_sharpness(aim, TreeProbe(codebook, shape), draw_new, size, log)
+        return {}, found.to_dict()
+
     sharpness = Sharpness()
     if config.num_scenes != 0:
-        with world.together('calibrate'):
-            if world.is_first:
-                size = min(root.numel(), CALIBRATION_ROOTS)
-                seed = stage_seed(config.seed, 'calibrate')
-
-                def draw_real(i: int) -> Trees:
-                    rng = torch.Generator().manual_seed(seed + i)
-                    index = torch.randperm(root.numel(), generator=rng)[:size]
-                    tree = sample_trees(graph, root[index], shape, rng)
-                    return Trees(tree, y[index], split[index])
-
-                def draw_new(sharpness: float, i: int) -> Trees:
-                    rng = torch.Generator().manual_seed(seed + i)
-                    new_y, new_split, new_scene = draw_scenes(size, sharpness, rng)
-                    tokens = sample(
-                        generator, new_y, seed + i, device=device, log=False, scene=new_scene
-                    )
-                    return Trees(tokens, new_y, new_split)
-
-                real = [draw_real(i) for i in range(2)]
-                aim = source_accuracy(source.data.x, real, shape)
-                probe = TreeProbe(codebook, shape)
-                sharpness = find_sharpness(aim, probe, draw_new, size, log)
-        sharpness = world.first(sharpness)
+        sharpness = Sharpness(**once(work, 'calibrate', calibrate, world)[1])
 
     rng = torch.Generator().manual_seed(stage_seed(config.seed, 'labels'))
     new_y, new_split, new_scene = draw_scenes(
         config.num_samples or root.numel(), sharpness.value, rng
     )
-    sample_seed = stage_seed(config.seed, 'sample')
-    tokens = sample(
-        generator, new_y, sample_seed, device=device, log=log, scene=new_scene, world=world
-    )
+    shards = TokenShards(work / 'sample', new_y.numel(), shape.num_slots, BLOCK)
+    with world.together('sample'):
+        blocks = shards.missing()[world.rank :: world.size]
+        seed = stage_seed(config.seed, 'sample')
+        for block, tokens in sample_blocks(
+            generator, new_y, blocks, seed, device=device, log=log, scene=new_scene
+        ):
+            shards.write(block, tokens, world.rank)
     if not world.is_first:
         return None
-    trees = TokenTrees(tokens, new_y, new_split, num_tokens, source.num_classes, shape)
+    trees = TokenTrees(shards.tokens(), new_y, new_split, num_tokens, source.num_classes, shape)
     trees.validate()
     return Build(trees, codebook, privacy, cluster, generator.cpu(), result, sharpness, table.nll())
 

@@ -57,6 +57,9 @@ class SceneTable:
     ) -> Tensor:
         r"""Draws a scene for each root, ``[n]``.
 
+        Of the roots of a split and label, each scene gets its share, up to
+        one root: how far labels and scenes agree is not left to chance.
+
         Args:
             y (torch.Tensor): The label of each root, ``[n]``.
             split (torch.Tensor): The split code of each root, ``[n]``.
@@ -65,14 +68,13 @@ class SceneTable:
         """
         cumulated = self.table(sharpness).cumsum(dim=2)
         cumulated = cumulated / cumulated[..., -1:]
-        uniform = torch.rand(y.numel(), dtype=torch.float64, generator=generator)
         scene = torch.empty_like(y, dtype=torch.long)
         key = split.long() * self.count.size(1) + y.long()
         for group in key.unique().tolist():
             rows = (key == group).nonzero().view(-1)
-            scene[rows] = torch.searchsorted(
-                cumulated.flatten(0, 1)[group], uniform[rows], right=True
-            )
+            place = torch.randperm(rows.numel(), generator=generator).double()
+            place = (place + torch.rand(1, generator=generator)) / rows.numel()
+            scene[rows] = torch.searchsorted(cumulated.flatten(0, 1)[group], place, right=True)
         return scene.clamp(max=self.count.size(2) - 1)
 
     def nll(self) -> float:

@@ -74,25 +74,6 @@ class World:
         for rank, text in failed.items():
             raise DistributedError(f'Process {rank} of {self.size} failed to {what}: {text}')
 
-    def collect(self, rows: Tensor, sizes: list[int]) -> list[Tensor]:
-        r"""Brings tensors on the CPU to the first process.
-
-        Args:
-            rows (torch.Tensor): The rows of this process.
-            sizes (list[int]): The number of rows of every process.
-
-        Returns:
-            The rows of each process on the first one, nothing elsewhere.
-        """
-        if not self.is_first:
-            dist.send(rows.contiguous(), 0, group=self.messages)
-            return []
-        parts = [rows]
-        for rank in range(1, self.size):
-            parts.append(rows.new_empty(sizes[rank], *rows.shape[1:]))
-            dist.recv(parts[-1], rank, group=self.messages)
-        return parts
-
 
 def join_world(device: torch.device | str = 'cpu') -> World:
     r"""Joins the other processes of a run that :obj:`torchrun` started, or
