@@ -1,8 +1,12 @@
 """Builds that were interrupted, and builds that meet."""
 
 import importlib
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,8 @@ from torch_geometric_cgt.datasets import cache, synthetic
 from torch_geometric_cgt.datasets.work import exclusive
 
 fit_module = importlib.import_module('torch_geometric_cgt.training.fit')
+
+ROOT = Path(__file__).parents[2]
 
 
 def interrupted(*_, **__):
@@ -79,3 +85,31 @@ def test_a_second_build_of_the_same_waits_for_the_first(graph, quick, tmp_path):
         order.append('first')
     thread.join(10)
     assert order == ['first', 'second']
+
+
+def in_a_process(module, *args, timeout) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, '-m', module, *map(str, args)],
+        cwd=ROOT,
+        env={**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+@pytest.mark.parametrize('kills', [4, pytest.param(30, marks=pytest.mark.slow)])
+def test_a_killed_build_ends_with_the_bytes_of_an_undisturbed_one(tmp_path, kills):
+    out = in_a_process('tests.datasets.killed', tmp_path, kills, kills, timeout=900)
+    assert out.returncode == 0, out.stderr[-2000:]
+    cut = int(out.stdout.split()[0])
+    assert cut >= kills // 2  # the others were done before
+
+
+def test_a_full_disk_is_reported_with_what_was_kept(tmp_path):
+    out = in_a_process('tests.datasets.full_disk', tmp_path, timeout=120)
+    assert out.returncode == 0, out.stderr[-2000:]
+    first, second = out.stdout.splitlines()
+    assert first.startswith('NotWritableError: Cannot write to') and 'File too large' in first
+    assert "quantize, scenes are kept in '" in first
+    assert second == 'built'  # with room, it went on

@@ -3,9 +3,10 @@ r"""The synthetic substitute of a graph, as a PyG dataset."""
 from __future__ import annotations
 
 import copy
+import errno
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from torch_geometric_cgt.datasets.release import Release, read_release, write_re
 from torch_geometric_cgt.datasets.source import Source, check_source
 from torch_geometric_cgt.datasets.sources import cache_folder
 from torch_geometric_cgt.datasets.work import exclusive
-from torch_geometric_cgt.errors import CorruptFileError, UnsupportedError
+from torch_geometric_cgt.errors import CorruptFileError, NotWritableError, UnsupportedError
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import PrivacyCard
 from torch_geometric_cgt.sampler import TreeNeighborSampler
@@ -305,7 +306,7 @@ def _build(
     stopped. All processes take part, the first one writes.
     """
     work = path.with_name(f'{path.name}.fit')
-    with ExitStack() as stack:
+    with _what_is_kept(work), ExitStack() as stack:
         with world.together('prepare the build'):
             if world.is_first:
                 require_writable(path.parent)
@@ -319,3 +320,19 @@ def _build(
                 if result is not None:
                     write_cache(path, source, config, result)
                     shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _what_is_kept(work: Path) -> Iterator[None]:
+    r"""Says what can be built upon when there is no room to go on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+            raise
+        done = sorted(p.name for p in work.iterdir() if p.is_dir()) if work.is_dir() else []
+        kept = f"{', '.join(done)} are kept in '{work}'" if done else 'nothing is kept'
+        raise NotWritableError(
+            f"Cannot write to '{work.parent}': {error.strerror}. Of the phases of this build, "
+            f'{kept}: make room and construct the dataset again to go on from there'
+        ) from error
