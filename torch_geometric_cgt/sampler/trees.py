@@ -29,10 +29,8 @@ def sample_trees(
     Returns:
         The node id of each breadth-first slot, ``[n, T]``, :obj:`-1` where null.
     """
-    # Index -1 of the padded source is null, so null parents need no special case.
-    source = torch.cat([graph.source, graph.source.new_tensor([-1])])
     layers = [root.view(-1, 1)]
     for fan_out in shape.num_neighbors:
         position = sample_children(graph, layers[-1].reshape(-1), fan_out, generator)
-        layers.append(source[position].view(root.numel(), -1))
+        layers.append(graph.source_of(position).view(root.numel(), -1))
     return torch.cat(layers, dim=1)
