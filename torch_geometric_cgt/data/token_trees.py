@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -116,5 +115,5 @@ def tokens_of(tree: Tensor, cluster: Tensor, num_tokens: int) -> Tensor:
         cluster (torch.Tensor): Cluster id of each node, ``[N]``.
         num_tokens (int): The number of clusters, which is also the null token.
     """
-    lookup = torch.cat([cluster, cluster.new_tensor([num_tokens])])  # index -1 is null
-    return lookup[tree]
+    token = cluster.index_select(0, tree.clamp(min=0).reshape(-1))
+    return token.view_as(tree).masked_fill_(tree < 0, num_tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from torch_geometric.data import Data, Dataset
@@ -13,6 +13,7 @@ from torch_geometric.transforms import Compose, LargestConnectedComponents
 
 from torch_geometric_cgt.data import MASKS
 from torch_geometric_cgt.datasets.digits import Digits
+from torch_geometric_cgt.datasets.ogb import OGBNodes
 from torch_geometric_cgt.errors import SourceError
 
 
@@ -57,9 +58,37 @@ def Physics(root: str | None = None) -> Dataset:
     return Coauthor(_root(root, 'Physics'), 'Physics')
 
 
+def OgbnArxiv(root: str | None = None) -> Dataset:
+    r"""The ogbn-arxiv citation graph: 169,343 nodes, 2,315,598 edges in both
+    directions, 128 features, 40 classes, split by year. The raw files are
+    looked for in the folder :obj:`ogbn_arxiv`, as OGB stores them.
+    """
+    return OGBNodes(_root(root, 'ogbn_arxiv', ('raw', 'split')), 'ogbn-arxiv', 'time')
+
+
+def OgbnProducts(root: str | None = None) -> Dataset:
+    r"""The ogbn-products co-purchase graph: 2,449,029 nodes, 123.7 million
+    edges in both directions, 100 features, 47 classes, split by sales. The
+    raw files are looked for in the folder :obj:`ogbn_products`.
+    """
+    root = _root(root, 'ogbn_products', ('raw', 'split'))
+    return OGBNodes(root, 'ogbn-products', 'sales_ranking')
+
+
 SOURCES: dict[str, Callable[[], Dataset]] = {
     source.__name__: source
-    for source in (Digits, Cora, CiteSeer, PubMed, Computers, Photo, CS, Physics)
+    for source in (
+        Digits,
+        Cora,
+        CiteSeer,
+        PubMed,
+        Computers,
+        Photo,
+        CS,
+        Physics,
+        OgbnArxiv,
+        OgbnProducts,
+    )
 }
 
 
@@ -81,7 +110,7 @@ def load_source(name: str, largest_component: bool = False, random_split: bool =
         dataset = SOURCES[name]()
     except OSError as error:
         raise SourceError(
-            f"'{name}' could not be loaded: its raw files are not in '{_folder(None) / name}' and "
+            f"'{name}' could not be loaded: its raw files are not below '{_folder(None)}' and "
             f'downloading them failed ({error}). Set $CGT_DATA_ROOT to a folder that has them'
         ) from error
     steps: list[Callable[[Data], Data]] = []
@@ -104,20 +133,21 @@ def _folder(root: str | None) -> Path:
     return Path(root or os.environ.get('CGT_DATA_ROOT') or cache_folder()).expanduser()
 
 
-def _root(root: str | None, name: str) -> str:
-    r"""The folder PyG works in. Raw files in a folder that must not be
-    written to are used through a link in the user's cache folder.
+def _root(root: str | None, name: str, parts: Sequence[str] = ('raw',)) -> str:
+    r"""The folder that is worked in. Raw files in a folder that must not be
+    written to are used through links in the user's cache folder.
     """
-    raw = _folder(root) / name / 'raw'
-    if not raw.is_dir() or _may_write(raw.parent):
+    folder = _folder(root) / name
+    if not all((folder / part).is_dir() for part in parts) or _may_write(folder):
         return str(_folder(root))
     base = cache_folder() / 'linked'
-    link = base / name / 'raw'
-    if not link.is_symlink() or link.resolve() != raw.resolve():
-        # A link to other files, and what was made of them, is of no use.
-        shutil.rmtree(link.parent, ignore_errors=True)
-        link.parent.mkdir(parents=True)
-        link.symlink_to(raw.resolve(), target_is_directory=True)
+    links = {base / name / part: (folder / part).resolve() for part in parts}
+    if any(not link.is_symlink() or link.resolve() != raw for link, raw in links.items()):
+        # Links to other files, and what was made of them, are of no use.
+        shutil.rmtree(base / name, ignore_errors=True)
+        (base / name).mkdir(parents=True)
+        for link, raw in links.items():
+            link.symlink_to(raw, target_is_directory=True)
     return str(base)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
@@ -65,7 +64,7 @@ class LayerWiseSampler(ABC):
                 drawn = draw_nodes(*candidates(rows), self.layer_size, generator)
                 rows = rows.keep(torch.isin(rows.source, drawn))
                 position = sample_children(rows, place, fan_out, generator)
-                child = F.pad(rows.source, (0, 1), value=-1)[position]
+                child = rows.source_of(position)
                 layers.append(child.view(-1, shape.layer_sizes[layer]))
             tree[batch] = torch.cat(layers, dim=1)
         return tree

@@ -67,6 +67,16 @@ class InNeighbors:
         inside = rows.keep(torch.isin(rows.source, node))
         return InNeighbors(inside.ptr, torch.searchsorted(node, inside.source), inside.edge)
 
+    def source_of(self, position: Tensor) -> Tensor:
+        r"""The source at each position of :obj:`source`, :obj:`-1` where the
+        position is :obj:`-1`. Costs nothing per edge of the graph.
+        """
+        if self.source.numel() == 0:
+            return torch.full_like(position, -1)
+        # index_select is several times as fast as indexing with brackets.
+        source = self.source.index_select(0, position.clamp(min=0).reshape(-1))
+        return source.view_as(position).masked_fill_(position < 0, -1)
+
 
 def sample_positions(
     degree: Tensor, fan_out: int, generator: torch.Generator | None = None
@@ -86,19 +96,26 @@ def sample_positions(
     Returns:
         Positions ``[P, s]``, :obj:`-1` behind the last one of a short row.
     """
-    step = torch.arange(fan_out, device=degree.device)
-    short = degree <= fan_out
-    out = torch.where(step < degree[:, None], step, -1)  # rows that need no draw
-    # float64: a float32 uniform cannot reach every position of a large degree.
+    # float64: a float32 uniform cannot reach every position of a large degree, and
+    # the product of a float64 uniform with a whole number stays below that number.
     uniform = torch.rand(
         (degree.numel(), fan_out), dtype=torch.float64, device=degree.device, generator=generator
     )
+    total = degree.double()  # whole numbers, compared and rounded down without conversions
+    drawn: list[Tensor] = []
     for i in range(fan_out):
-        last = degree - fan_out + i
-        draw = (uniform[:, i] * (last + 1)).long().minimum(last)
-        taken = (out[:, :i] == draw[:, None]).any(dim=1)
-        out[:, i] = torch.where(short, out[:, i], torch.where(taken, last, draw))
-    return out
+        last = total - (fan_out - i)
+        draw = (uniform[:, i] * (last + 1)).floor_()
+        if drawn:
+            taken = drawn[0] == draw
+            for earlier in drawn[1:]:
+                taken |= earlier == draw
+            draw = torch.where(taken, last, draw)
+        drawn.append(draw)
+    out = torch.stack(drawn, dim=1).long()
+    short = (degree <= fan_out).nonzero().view(-1)  # these rows take all positions, in order
+    step = torch.arange(fan_out, device=degree.device)
+    return out.index_copy_(0, short, torch.where(step < degree[short, None], step, -1))
 
 
 def sample_children(
@@ -119,6 +136,7 @@ def sample_children(
         Positions into :obj:`graph.source`, ``[P, fan_out]``, :obj:`-1` where null.
     """
     node = parent.clamp(min=0)
-    degree = torch.where(parent >= 0, graph.degree(node), 0)
+    start = graph.ptr.index_select(0, node)
+    degree = (graph.ptr.index_select(0, node + 1) - start).masked_fill_(parent < 0, 0)
     position = sample_positions(degree, fan_out, generator)
-    return torch.where(position >= 0, graph.ptr[node, None] + position, -1)
+    return torch.where(position >= 0, start[:, None] + position, -1)

@@ -47,10 +47,8 @@ def sample_trees(
     Returns:
         The node id of each breadth-first slot, ``[n, T]``, :obj:`-1` where null.
     """
-    # Index -1 of the padded source is null, so null parents need no special case.
-    source = torch.cat([graph.source, graph.source.new_tensor([-1])])
     layers = [root.view(-1, 1)]
     for layer, fan_out in enumerate(shape.num_neighbors, start=1):
         position = sample_children(graph, layers[-1].reshape(-1), fan_out, generator)
-        layers.append(source[position].view(-1, shape.layer_sizes[layer]))
+        layers.append(graph.source_of(position).view(-1, shape.layer_sizes[layer]))
     return torch.cat(layers, dim=1)

@@ -1,0 +1,154 @@
+r"""Node classification graphs of the Open Graph Benchmark, read from its raw files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from torch_geometric.data import Data, InMemoryDataset
+
+from torch_geometric_cgt.data import masks_of
+from torch_geometric_cgt.data.files import require_writable, write_tensors
+from torch_geometric_cgt.datasets.gzip_table import read_blocks, read_table
+from torch_geometric_cgt.datasets.ogb_download import download
+from torch_geometric_cgt.datasets.undirected import undirected
+from torch_geometric_cgt.errors import CorruptFileError, SourceError
+
+RAW = ('edge', 'node-feat', 'node-label', 'num-node-list', 'num-edge-list')
+SPLITS = ('train', 'valid', 'test')
+PROCESSED = 'processed/undirected.safetensors'
+
+
+class OGBNodes(InMemoryDataset):
+    r"""A graph of the Open Graph Benchmark with one label per node.
+
+    The graph has :obj:`x`, :obj:`edge_index`, :obj:`y` and the masks of the
+    official split. Edges go both ways, once each, whether the raw files hold
+    one direction or both. What was read is kept as a file beside the raw ones
+    that holds numbers only; nothing is ever unpickled.
+
+    Args:
+        root (str): The folder above that of the graph. Raw files that are
+            not there are downloaded with the help of :obj:`ogb`.
+        name (str): The name, *e.g.*, :obj:`"ogbn-arxiv"`.
+        split (str): The folder of the official split, *e.g.*, :obj:`"time"`.
+        transform (callable, optional): Applied on every access.
+            (default: :obj:`None`)
+        force_reload (bool, optional): Whether to read the raw files again.
+            (default: :obj:`False`)
+    """
+
+    def __init__(
+        self,
+        root: str,
+        name: str,
+        split: str,
+        transform: Callable | None = None,
+        force_reload: bool = False,
+    ) -> None:
+        super().__init__(transform=transform)
+        self.name = name
+        folder = Path(root) / name.replace('-', '_')
+        processed = folder / PROCESSED
+        if processed.is_file() and not force_reload:
+            tensors = _read_processed(processed)
+        else:
+            files = [f'raw/{part}.csv.gz' for part in RAW]
+            files += [f'split/{split}/{part}.csv.gz' for part in SPLITS]
+            missing = [file for file in files if not (folder / file).is_file()]
+            if missing:
+                download(name, folder, missing)
+            tensors = read_ogb(folder, split)
+            _write_processed(processed, tensors)
+        self.data, self.slices = self.collate([Data.from_dict(tensors)])
+
+
+def read_ogb(folder: Path, split: str) -> dict[str, Tensor]:
+    r"""Reads a graph in the raw format of OGB, or says what is wrong with it.
+
+    Args:
+        folder (Path): The folder that has the folders :obj:`raw` and :obj:`split`.
+        split (str): The name of the split.
+    """
+    raw = folder / 'raw'
+    num_nodes, num_edges = (
+        int(read_table(raw / f'num-{part}-list.csv.gz', 1, np.int64)[0, 0])
+        for part in ('node', 'edge')
+    )
+    y = read_table(raw / 'node-label.csv.gz', num_nodes, np.int64)
+    if y.shape[1] != 1 or y.min() < 0:
+        raise SourceError(
+            f"'{raw / 'node-label.csv.gz'}' must hold one label per node that is not negative "
+            f'(got {y.shape[1]} per node, the smallest {y.min()})'
+        )
+    code = _read_split(folder / 'split' / split, num_nodes)
+    edges = _edges(raw / 'edge.csv.gz', num_nodes, num_edges)
+    return {
+        'edge_index': undirected(edges, num_edges, num_nodes),
+        'x': torch.from_numpy(read_table(raw / 'node-feat.csv.gz', num_nodes, np.float32)),
+        'y': torch.from_numpy(y[:, 0].copy()),
+        **masks_of(code),
+    }
+
+
+def _edges(path: Path, num_nodes: int, num_edges: int) -> Iterator[np.ndarray]:
+    done = 0
+    for block in read_blocks(path, np.int64):
+        done += len(block)
+        if block.shape[1] != 2:
+            raise SourceError(f"'{path}' must have 2 columns (got {block.shape[1]})")
+        if block.min() < 0 or block.max() >= num_nodes:
+            raise SourceError(
+                f"'{path}' must hold node ids from 0 to {num_nodes - 1} "
+                f'(got {block.min()} to {block.max()})'
+            )
+        if done <= num_edges:
+            yield block
+    if done != num_edges:
+        raise SourceError(f"'{path}' must have {num_edges} rows (got {done})")
+
+
+def _read_split(folder: Path, num_nodes: int) -> Tensor:
+    r"""The split code of each node, 0 where it is in no split."""
+    code = torch.zeros(num_nodes, dtype=torch.long)
+    for bit, part in enumerate(SPLITS):
+        path = folder / f'{part}.csv.gz'
+        blocks = [block.reshape(-1) for block in read_blocks(path, np.int64)]
+        index = torch.from_numpy(np.concatenate([*blocks, np.empty(0, np.int64)]))
+        if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < num_nodes:
+            raise SourceError(
+                f"'{path}' must hold node ids from 0 to {num_nodes - 1} "
+                f'(got {int(index.min())} to {int(index.max())})'
+            )
+        if bool(code[index].any()) or index.unique().numel() != index.numel():
+            raise SourceError(f"'{path}' must hold nodes that are in no other split, once each")
+        code[index] = 1 << bit
+    return code
+
+
+def _read_processed(path: Path) -> dict[str, Tensor]:
+    # One tensor after the other is copied from the mapped file: large graphs are in memory once.
+    try:
+        with safe_open(path, 'pt') as file:
+            return {name: file.get_tensor(name).clone() for name in file.keys()}
+    except (SafetensorError, OSError) as error:
+        raise CorruptFileError(f"'{path}' is not readable, delete it: {error}") from error
+
+
+def _write_processed(path: Path, tensors: dict[str, Tensor]) -> None:
+    require_writable(path.parent)
+    handle, draft = tempfile.mkstemp(prefix=f'.{path.name}-', dir=path.parent)
+    os.close(handle)
+    try:
+        write_tensors(Path(draft), tensors)
+        os.chmod(draft, 0o644)
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
