@@ -9,7 +9,7 @@ import torch
 from tests.conftest import random_graph
 from tests.datasets.several import arguments
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.datasets import build as build_module
+from torch_geometric_cgt.datasets.build import Run
 from torch_geometric_cgt.errors import CGTError
 
 
@@ -22,7 +22,7 @@ def main(root: Path) -> None:
     except CGTError as error:
         sys.stdout.write(f'{type(error).__name__}: {error}\n')
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    build_module._quantize = None  # is not called again
+    Run._quantize = None  # is not called again
     SyntheticCGTDataset(random_graph(), **arguments(root), log=False)
     sys.stdout.write('built\n')
 

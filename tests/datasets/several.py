@@ -7,7 +7,7 @@ import torch
 
 from tests.conftest import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
-from torch_geometric_cgt.datasets import build as build_module
+from torch_geometric_cgt.datasets.build import Run
 from torch_geometric_cgt.training import join_world, leave_world
 
 
@@ -30,18 +30,18 @@ def arguments(root) -> dict:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    world, quantize = join_world(), build_module._quantize
+    world, quantize = join_world(), Run._quantize
 
     def fail(*_):
         raise RuntimeError('out of ideas')
 
-    build_module._quantize = fail
+    Run._quantize = fail
     try:
         SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'), log=False)
         error = 'none'
     except Exception as caught:
         error = f'{type(caught).__name__}: {caught}'
-    build_module._quantize = quantize
+    Run._quantize = quantize
 
     dataset = SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'))
     again = SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'))

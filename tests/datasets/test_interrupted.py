@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
-from torch_geometric_cgt.datasets import build as build_module
 from torch_geometric_cgt.datasets import cache, synthetic
+from torch_geometric_cgt.datasets.build import Run
 from torch_geometric_cgt.datasets.work import exclusive
 
 fit_module = importlib.import_module('torch_geometric_cgt.training.fit')
@@ -36,13 +36,13 @@ def test_an_interrupted_build_goes_on_where_it_stopped(graph, quick, tmp_path, m
         if phase == 'write':
             patch.setattr(cache, 'write_sealed_json', interrupted)
         else:
-            patch.setattr(build_module, phase, interrupted)
+            patch.setattr(Run, phase, interrupted)
         with pytest.raises(KeyboardInterrupt):
             SyntheticCGTDataset(graph, **quick)
     (work,) = quick['root'].iterdir()  # nothing half-written
     assert work.name == f'{whole.name}.fit'
     with monkeypatch.context() as patch:
-        patch.setattr(build_module, '_quantize', lambda *_: pytest.fail('quantized again'))
+        patch.setattr(Run, '_quantize', lambda *_: pytest.fail('quantized again'))
         if phase != 'fit':
             patch.setattr(fit_module, 'train_step', lambda *_: pytest.fail('trained again'))
         SyntheticCGTDataset(graph, **quick)
@@ -53,11 +53,11 @@ def test_an_interrupted_build_goes_on_where_it_stopped(graph, quick, tmp_path, m
 @pytest.mark.parametrize('change', [{'resume': False}, {'force_reload': True}])
 def test_an_interrupted_build_can_be_thrown_away(graph, quick, monkeypatch, change):
     with monkeypatch.context() as patch:
-        patch.setattr(build_module, 'sample', interrupted)
+        patch.setattr(Run, 'sample', interrupted)
         with pytest.raises(KeyboardInterrupt):
             SyntheticCGTDataset(graph, **quick)
-    calls, quantize = [], build_module._quantize
-    monkeypatch.setattr(build_module, '_quantize', lambda *a: calls.append(1) or quantize(*a))
+    calls, quantize = [], Run._quantize
+    monkeypatch.setattr(Run, '_quantize', lambda *a: calls.append(1) or quantize(*a))
     SyntheticCGTDataset(graph, **quick, **change)
     assert calls == [1] and len(list(quick['root'].iterdir())) == 1
 

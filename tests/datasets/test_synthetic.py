@@ -10,7 +10,7 @@ from tests.conftest import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
-from torch_geometric_cgt.datasets.build import draw_roots
+from torch_geometric_cgt.datasets.roots import draw_roots
 
 
 def test_a_dataset_of_one_forest(graph, quick):

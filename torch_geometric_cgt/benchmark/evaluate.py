@@ -20,7 +20,7 @@ from torch_geometric_cgt.benchmark.statistics import (
 )
 from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, test_gnn, train_gnn
 from torch_geometric_cgt.data import TokenTrees, tokens_of
-from torch_geometric_cgt.datasets.build import stage_seed
+from torch_geometric_cgt.datasets.config import stage_seed
 from torch_geometric_cgt.datasets.source import Source, check_source
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees

@@ -1,18 +1,21 @@
-r"""From a source graph to token trees: quantize, encode, fit, sample."""
+r"""From a source graph to token trees, phase by phase."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
-from dataclasses import asdict, dataclass, field
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of, tokens_of
+from torch_geometric_cgt.data import TokenTrees, masks_of, tokens_of
+from torch_geometric_cgt.datasets.config import BuildConfig, stage_seed
+from torch_geometric_cgt.datasets.roots import draw_roots
 from torch_geometric_cgt.datasets.scenes import SceneTable
 from torch_geometric_cgt.datasets.shards import TokenShards
 from torch_geometric_cgt.datasets.sharpness import (
@@ -27,83 +30,12 @@ from torch_geometric_cgt.datasets.work import Outcome, once
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
-from torch_geometric_cgt.training import FitConfig, FitResult, World, fit, sample
-from torch_geometric_cgt.training.batches import DrawTokens
+from torch_geometric_cgt.training import FitResult, World, fit, sample
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
-from torch_geometric_cgt.transforms import Quantize
 from torch_geometric_cgt.transforms.scenes import find_scenes
 
 ENCODE_BLOCK = 1 << 16  # roots per block
-MIN_SCENES, SCENES_PER_LABEL = 48, 4
 CALIBRATION_ROOTS = 10_000  # of the source are enough for one number
-
-
-@dataclass(frozen=True)
-class BuildConfig:
-    r"""Every parameter that the result of a build depends on."""
-
-    k: int = 30
-    num_clusters: int | None = None
-    l: int | None = None  # noqa: E741
-    task_weight: float | str | None = 'auto'
-    num_neighbors: tuple[int, ...] = (5, 5)
-    num_samples: int | None = None
-    num_scenes: int | None = None
-    seed: int = 0
-    generator: dict[str, Any] = field(default_factory=dict)
-    fit: FitConfig = field(default_factory=FitConfig)
-
-    def __post_init__(self) -> None:
-        self.quantize()
-        if self.num_samples is not None and self.num_samples < 1:
-            raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
-        if self.num_scenes is not None and self.num_scenes < 0:
-            raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
-        if 'num_scenes' in self.generator:
-            raise ValueError("Give 'num_scenes' to the dataset, not in 'generator_args'")
-        try:  # refuse wrong model arguments before any work, without memory
-            with torch.device('meta'):
-                self.make_generator(1, 1, 1)
-        except TypeError as error:
-            raise ValueError(f"Unknown argument in 'generator_args': {error}") from error
-
-    @property
-    def shape(self) -> TreeShape:
-        return TreeShape.of(self.num_neighbors)
-
-    def quantize(self, device: torch.device | str = 'cpu') -> Quantize:
-        r"""The quantization that was asked for."""
-        return Quantize(
-            self.k,
-            self.num_clusters,
-            seed=stage_seed(self.seed, 'quantize'),
-            l=self.l,
-            task_weight=self.task_weight,
-            device=device,
-        )
-
-    def num_scenes_for(self, num_roots: int, num_classes: int) -> int:
-        r"""The number of scenes: as asked for, as far as each has :math:`k` roots."""
-        most = max(1, num_roots // self.k)
-        if self.num_scenes is None:
-            return min(most, max(MIN_SCENES, SCENES_PER_LABEL * num_classes))
-        if self.num_scenes > most:
-            raise ValueError(
-                f"'num_scenes' * 'k' must not exceed the number of roots (got {self.num_scenes} * "
-                f'{self.k} > {num_roots}): use at most {most} scenes'
-            )
-        return self.num_scenes
-
-    def make_generator(self, num_tokens: int, num_classes: int, num_scenes: int) -> CGTGenerator:
-        r"""The model that was asked for, with fresh weights."""
-        return CGTGenerator(
-            num_tokens, num_classes, self.num_neighbors, num_scenes=num_scenes, **self.generator
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        r"""All parameters, for a JSON file; not how they are carried out."""
-        own = {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
-        return {**own, 'fit': self.fit.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -118,6 +50,7 @@ class Build:
     fit: FitResult
     sharpness: Sharpness
     scene_nll: float  # what naming the scene of a root costs, in nats
+    seconds: dict[str, float]  # that each phase took, in the run that finished it
 
 
 def build(
@@ -129,7 +62,7 @@ def build(
     world: World | None = None,
     belongs_to: str = '',
 ) -> Build | None:
-    r"""Runs the four phases, each with a progress bar.
+    r"""Runs all phases, each with a progress bar.
 
     Args:
         source (Source): The checked source graph.
@@ -145,184 +78,227 @@ def build(
     Returns:
         The build in the first process, :obj:`None` in the others.
     """
-    world = world or World()
-    log = log and world.is_first
-    shape, root, y = config.shape, source.root, source.data.y[source.root]
-    split = source.split_codes(stage_seed(config.seed, 'split'))[root]
+    run = Run(source, config, device, work, log, world or World(), belongs_to)
+    run.quantize()
+    privacy = run.encode()
+    run.find_scenes()
+    result = run.fit()
+    sharpness = run.calibrate()
+    trees = run.sample(sharpness)
+    if trees is None or privacy is None:
+        return None
+    generator = run.generator.cpu()
+    nll = run.table.nll()
+    return Build(
+        trees, run.codebook, privacy, run.cluster, generator, result, sharpness, nll, run.seconds
+    )
 
-    tensors, facts = once(work, 'quantize', lambda: _quantize(source, config, device, log), world)
-    cluster, codebook = tensors['cluster'], tensors['codebook']
-    num_tokens = codebook.size(0)
-    graph = InNeighbors.from_edge_index(source.data.edge_index, cluster.numel())
 
-    def draw_tokens(index: Tensor, rng: torch.Generator) -> Tensor:
-        return tokens_of(sample_trees(graph, root[index], shape, rng), cluster, num_tokens)
+class Run:
+    r"""The phases of one build, in their order. A phase that a killed build
+    finished is read, not run; :obj:`fit` goes on from its last checkpoint and
+    :obj:`sample` with its missing shards.
+    """
 
-    with world.together('encode'):
-        if world.is_first:
-            encoded = _encode(draw_tokens, root.numel(), stage_seed(config.seed, 'encode'), log)
-            privacy = privacy_card(
-                config.k,
-                cluster,
-                source.data.y,
-                encoded,
-                shape.num_neighbors[0],
-                facts['task_weight'],
+    cluster: Tensor  # [N] of each node
+    codebook: Tensor  # [m, F] the mean feature vectors
+    task_weight: float
+    scene: Tensor  # [n] of each root
+    table: SceneTable
+    generator: CGTGenerator
+
+    def __init__(
+        self,
+        source: Source,
+        config: BuildConfig,
+        device: torch.device,
+        work: Path,
+        log: bool,
+        world: World,
+        belongs_to: str,
+    ) -> None:
+        self.source = source
+        self.config = config
+        self.device = device
+        self.work = work
+        self.log = log and world.is_first
+        self.world = world
+        self.belongs_to = belongs_to
+        self.shape = config.shape
+        self.root, self.y = source.root, source.data.y[source.root]
+        self.split = source.split_codes(self._seed('split'))[source.root]
+        self.graph = InNeighbors.from_edge_index(source.data.edge_index, source.data.num_nodes)
+        self.seconds: dict[str, float] = {}
+
+    def quantize(self) -> None:
+        r"""Features become clusters."""
+        with self._timed('quantize'):
+            tensors, facts = once(self.work, 'quantize', self._quantize, self.world)
+        self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
+        self.task_weight = facts['task_weight']
+
+    def _quantize(self) -> Outcome:
+        data = copy.copy(self.source.data)
+        if self.source.split is not None:  # how the weight of the task is found depends on it
+            data.train_mask = masks_of(self.source.split)['train_mask']
+        with tqdm(desc='quantize', unit='step', disable=not self.log) as bar:
+
+            def advance(step: int, total: int) -> None:
+                bar.total = total
+                bar.update()
+
+            found = self.config.quantize(self.device).cluster(data, advance)
+            bar.total = bar.n  # it stops where another step would not help
+            bar.refresh()
+        tensors = {'cluster': found.cluster, 'codebook': found.codebook}
+        return tensors, {'task_weight': found.task_weight}
+
+    def encode(self) -> PrivacyCard | None:
+        r"""One computation graph of each root, to count what is unique among
+        them; in the first process.
+        """
+        with self._timed('encode'), self.world.together('encode'):
+            if not self.world.is_first:
+                return None
+            rng, blocks = torch.Generator().manual_seed(self._seed('encode')), []
+            size = 1 + self.shape.num_neighbors[0]  # slots that are looked at
+            total = self.root.numel()
+            with tqdm(total=total, desc='encode', unit='graph', disable=not self.log) as bar:
+                for index in torch.arange(total).split(ENCODE_BLOCK):
+                    blocks.append(self.draw_tokens(index, rng)[:, :size].int())
+                    bar.update(index.numel())
+            return privacy_card(
+                self.config.k,
+                self.cluster,
+                self.source.data.y,
+                torch.cat(blocks),
+                self.shape.num_neighbors[0],
+                self.task_weight,
             )
-            del encoded
 
-    tensors, _ = once(
-        work, 'scenes', lambda: _scenes(source, config, cluster, codebook, y, split), world
-    )
-    scene = tensors['scene']
-    num_scenes = int(scene.max()) + 1
-    table = SceneTable(y, split, scene, source.num_classes, num_scenes)
+    def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:
+        r"""Fresh token trees of some roots."""
+        tree = sample_trees(self.graph, self.root[index], self.shape, rng)
+        return tokens_of(tree, self.cluster, self.codebook.size(0))
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stage_seed(config.seed, 'weights'))
-        generator = config.make_generator(num_tokens, source.num_classes, num_scenes)
-    result = fit(
-        generator,
-        draw_tokens,
-        y,
-        config.fit,
-        stage_seed(config.seed, 'fit'),
-        device,
-        log,
-        scene,
-        checkpoint=work,
-        belongs_to=belongs_to,
-        world=world,
-    )
+    def find_scenes(self) -> None:
+        r"""Roots with alike surroundings are put together."""
+        with self._timed('scenes'):
+            self.scene = once(self.work, 'scenes', self._find_scenes, self.world)[0]['scene']
+        num_scenes = int(self.scene.max()) + 1
+        self.table = SceneTable(self.y, self.split, self.scene, self.source.num_classes, num_scenes)
 
-    def draw_scenes(
-        num_samples: int, sharpness: float, rng: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        new_y, new_split = draw_roots(y, split, num_samples, rng)
-        return new_y, new_split, table.draw(new_y, new_split, sharpness, rng)
+    def _find_scenes(self) -> Outcome:
+        num_classes = self.source.num_classes
+        num_scenes = self.config.num_scenes_for(self.y.numel(), num_classes)
+        if num_scenes == 0:  # roots of one label and split are one
+            pairs = self.split.long() * num_classes + self.y.long()
+            return {'scene': pairs.unique(return_inverse=True)[1]}, {}
+        seen = masks_of(self.split)['train_mask']
+        scene = find_scenes(
+            self.cluster,
+            self.codebook,
+            self.source.data.edge_index,
+            self.root,
+            self.y.masked_fill(~seen, -1) if seen.any() else self.y,
+            num_scenes,
+            self.config.k,
+            self._seed('scenes'),
+        )
+        return {'scene': scene}, {}
 
-    def calibrate() -> Outcome:
-        size = min(root.numel(), CALIBRATION_ROOTS)
-        seed = stage_seed(config.seed, 'calibrate')
+    def fit(self) -> FitResult:
+        r"""The generator learns fresh trees in every epoch."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seed('weights'))
+            self.generator = self.config.make_generator(
+                self.codebook.size(0), self.source.num_classes, self.table.num_scenes
+            )
+        with self._timed('fit'):
+            return fit(
+                self.generator,
+                self.draw_tokens,
+                self.y,
+                self.config.fit,
+                self._seed('fit'),
+                self.device,
+                self.log,
+                self.scene,
+                checkpoint=self.work,
+                belongs_to=self.belongs_to,
+                world=self.world,
+            )
+
+    def calibrate(self) -> Sharpness:
+        r"""Labels and scenes are coupled so that trees tell as much of the
+        label as those of the source.
+        """
+        if self.config.num_scenes == 0:
+            return Sharpness()
+        with self._timed('calibrate'):
+            return Sharpness(**once(self.work, 'calibrate', self._calibrate, self.world)[1])
+
+    def _calibrate(self) -> Outcome:
+        size = min(self.root.numel(), CALIBRATION_ROOTS)
+        seed = self._seed('calibrate')
 
         def draw_real(i: int) -> Trees:
             rng = torch.Generator().manual_seed(seed + i)
-            index = torch.randperm(root.numel(), generator=rng)[:size]
-            return Trees(sample_trees(graph, root[index], shape, rng), y[index], split[index])
+            index = torch.randperm(self.root.numel(), generator=rng)[:size]
+            tree = sample_trees(self.graph, self.root[index], self.shape, rng)
+            return Trees(tree, self.y[index], self.split[index])
 
         def draw_new(sharpness: float, i: int) -> Trees:
             rng = torch.Generator().manual_seed(seed + i)
-            new_y, new_split, scenes = draw_scenes(size, sharpness, rng)
-            tokens = sample(generator, new_y, seed + i, device=device, log=False, scene=scenes)
-            return Trees(tokens, new_y, new_split)
+            y, split, scene = self.draw_conditions(size, sharpness, rng)
+            tokens = sample(self.generator, y, seed + i, device=self.device, log=False, scene=scene)
+            return Trees(tokens, y, split)
 
-        aim = source_accuracy(source.data.x, [draw_real(i) for i in range(2)], shape)
-        found = find_sharpness(aim, TreeProbe(codebook, shape), draw_new, size, log)
-        return {}, found.to_dict()
+        aim = source_accuracy(self.source.data.x, [draw_real(i) for i in range(2)], self.shape)
+        probe = TreeProbe(self.codebook, self.shape)
+        return {}, find_sharpness(aim, probe, draw_new, size, self.log).to_dict()
 
-    sharpness = Sharpness()
-    if config.num_scenes != 0:
-        sharpness = Sharpness(**once(work, 'calibrate', calibrate, world)[1])
+    def draw_conditions(
+        self, num_samples: int, sharpness: float, rng: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Labels, splits and scenes of synthetic roots."""
+        y, split = draw_roots(self.y, self.split, num_samples, rng)
+        return y, split, self.table.draw(y, split, sharpness, rng)
 
-    rng = torch.Generator().manual_seed(stage_seed(config.seed, 'labels'))
-    new_y, new_split, new_scene = draw_scenes(
-        config.num_samples or root.numel(), sharpness.value, rng
-    )
-    shards = TokenShards(work / 'sample', new_y.numel(), shape.num_slots, BLOCK)
-    with world.together('sample'):
-        blocks = shards.missing()[world.rank :: world.size]
-        seed = stage_seed(config.seed, 'sample')
-        for block, tokens in sample_blocks(
-            generator, new_y, blocks, seed, device=device, log=log, scene=new_scene
-        ):
-            shards.write(block, tokens, world.rank)
-    if not world.is_first:
-        return None
-    trees = TokenTrees(shards.tokens(), new_y, new_split, num_tokens, source.num_classes, shape)
-    trees.validate()
-    return Build(trees, codebook, privacy, cluster, generator.cpu(), result, sharpness, table.nll())
-
-
-def _quantize(source: Source, config: BuildConfig, device: torch.device, log: bool) -> Outcome:
-    data = copy.copy(source.data)
-    if source.split is not None:  # how the weight of the task is found depends on it
-        data.train_mask = masks_of(source.split)['train_mask']
-    with tqdm(desc='quantize', unit='step', disable=not log) as bar:
-
-        def advance(step: int, total: int) -> None:
-            bar.total = total
-            bar.update()
-
-        found = config.quantize(device).cluster(data, advance)
-        bar.total = bar.n  # it stops where another step would not help
-        bar.refresh()
-    tensors = {'cluster': found.cluster, 'codebook': found.codebook}
-    return tensors, {'task_weight': found.task_weight}
-
-
-def _scenes(
-    source: Source, config: BuildConfig, cluster: Tensor, codebook: Tensor, y: Tensor, split: Tensor
-) -> Outcome:
-    r"""The scene of each root; without scenes, roots of one label and split are one."""
-    num_scenes = config.num_scenes_for(y.numel(), source.num_classes)
-    if num_scenes == 0:
-        pairs = split.long() * source.num_classes + y.long()
-        return {'scene': pairs.unique(return_inverse=True)[1]}, {}
-    seen = masks_of(split)['train_mask']
-    scene = find_scenes(
-        cluster,
-        codebook,
-        source.data.edge_index,
-        source.root,
-        y.masked_fill(~seen, -1) if seen.any() else y,
-        num_scenes,
-        config.k,
-        stage_seed(config.seed, 'scenes'),
-    )
-    return {'scene': scene}, {}
-
-
-def _encode(draw_tokens: DrawTokens, num_roots: int, seed: int, log: bool) -> Tensor:
-    r"""One computation graph of each root, to count what is unique among them."""
-    rng, blocks = torch.Generator().manual_seed(seed), []
-    with tqdm(total=num_roots, desc='encode', unit='graph', disable=not log) as bar:
-        for index in torch.arange(num_roots).split(ENCODE_BLOCK):
-            blocks.append(draw_tokens(index, rng))
-            bar.update(index.numel())
-    return torch.cat(blocks)
-
-
-def draw_roots(
-    y: Tensor, split: Tensor, num_samples: int, rng: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    r"""Draws labels and splits of synthetic roots.
-
-    The number of roots of each split is the source's proportion, rounded by
-    largest remainder; labels are drawn from the label histogram of the split.
-
-    Args:
-        y (torch.Tensor): The label of each source root.
-        split (torch.Tensor): The split code of each source root.
-        num_samples (int): The number of synthetic roots.
-        rng (torch.Generator): The source of randomness.
-    """
-    codes, sizes = split.unique(return_counts=True)
-    exact = sizes.double() * num_samples / sizes.sum()
-    share = exact.floor().long()
-    rest = num_samples - int(share.sum())
-    share[(exact - share).argsort(descending=True, stable=True)[:rest]] += 1
-    labels = []
-    for code, size in zip(codes, share, strict=True):
-        histogram = torch.bincount(y[split == code]).double()
-        labels.append(
-            torch.multinomial(histogram, int(size), replacement=True, generator=rng)
-            if size
-            else y.new_empty(0)
+    def sample(self, sharpness: Sharpness) -> TokenTrees | None:
+        r"""Trees are drawn by all processes, shard by shard, and given to the
+        first one, mapped from a file.
+        """
+        rng = torch.Generator().manual_seed(self._seed('labels'))
+        num_samples = self.config.num_samples or self.root.numel()
+        y, split, scene = self.draw_conditions(num_samples, sharpness.value, rng)
+        with self._timed('sample'), self.world.together('sample'):
+            shards = TokenShards(self.work / 'sample', num_samples, self.shape.num_slots, BLOCK)
+            missing = self.world.first(shards.missing())  # before anybody writes
+            blocks = missing[self.world.rank :: self.world.size]
+            for block, tokens in sample_blocks(
+                self.generator,
+                y,
+                blocks,
+                self._seed('sample'),
+                device=self.device,
+                log=self.log,
+                scene=scene,
+            ):
+                shards.write(block, tokens, self.world.rank)
+        if not self.world.is_first:
+            return None
+        trees = TokenTrees(
+            shards.tokens(), y, split, self.codebook.size(0), self.source.num_classes, self.shape
         )
-    perm = torch.randperm(num_samples, generator=rng)
-    return torch.cat(labels)[perm], codes.repeat_interleave(share)[perm]
+        trees.validate()
+        return trees
 
+    def _seed(self, stage: str) -> int:
+        return stage_seed(self.config.seed, stage)
 
-def stage_seed(seed: int, stage: str) -> int:
-    r"""An independent seed for each stage of a build."""
-    return int.from_bytes(hashlib.sha256(f'{seed}/{stage}'.encode()).digest()[:4], 'big')
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[phase] = round(time.monotonic() - started, 3)

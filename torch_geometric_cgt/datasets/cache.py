@@ -17,7 +17,8 @@ from torch_geometric_cgt.data.files import (
     write_sealed_json,
     write_tensors,
 )
-from torch_geometric_cgt.datasets.build import Build, BuildConfig
+from torch_geometric_cgt.datasets.build import Build
+from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.release import Release, make_release, read_release, write_release
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError

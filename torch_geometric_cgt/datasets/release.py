@@ -20,7 +20,8 @@ from torch_geometric_cgt.data.files import (
     write_tensors,
     write_text,
 )
-from torch_geometric_cgt.datasets.build import Build, BuildConfig
+from torch_geometric_cgt.datasets.build import Build
+from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.privacy import PrivacyCard

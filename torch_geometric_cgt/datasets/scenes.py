@@ -34,6 +34,7 @@ class SceneTable:
     def __init__(
         self, y: Tensor, split: Tensor, scene: Tensor, num_classes: int, num_scenes: int
     ) -> None:
+        self.num_scenes = num_scenes
         shape = (NUM_SPLITS, num_classes, num_scenes)
         key = (split.long() * num_classes + y.long()) * num_scenes + scene.long()
         self.count = torch.bincount(key, minlength=torch.Size(shape).numel()).view(shape).double()

@@ -25,8 +25,9 @@ from torch_geometric_cgt.data import (
     root_nodes,
 )
 from torch_geometric_cgt.data.files import atomic_folder, require_writable
-from torch_geometric_cgt.datasets.build import BuildConfig, build
+from torch_geometric_cgt.datasets.build import build
 from torch_geometric_cgt.datasets.cache import cache_name, read_cache, write_cache
+from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.release import Release, read_release, write_release
 from torch_geometric_cgt.datasets.source import Source, check_source
 from torch_geometric_cgt.datasets.sources import cache_folder

@@ -1,0 +1,89 @@
+r"""Every parameter of a build."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.training import FitConfig
+from torch_geometric_cgt.transforms import Quantize
+
+MIN_SCENES, SCENES_PER_LABEL = 48, 4
+
+
+@dataclass(frozen=True)
+class BuildConfig:
+    r"""Every parameter that the result of a build depends on."""
+
+    k: int = 30
+    num_clusters: int | None = None
+    l: int | None = None  # noqa: E741
+    task_weight: float | str | None = 'auto'
+    num_neighbors: tuple[int, ...] = (5, 5)
+    num_samples: int | None = None
+    num_scenes: int | None = None
+    seed: int = 0
+    generator: dict[str, Any] = field(default_factory=dict)
+    fit: FitConfig = field(default_factory=FitConfig)
+
+    def __post_init__(self) -> None:
+        self.quantize()
+        if self.num_samples is not None and self.num_samples < 1:
+            raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
+        if self.num_scenes is not None and self.num_scenes < 0:
+            raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
+        if 'num_scenes' in self.generator:
+            raise ValueError("Give 'num_scenes' to the dataset, not in 'generator_args'")
+        try:  # refuse wrong model arguments before any work, without memory
+            with torch.device('meta'):
+                self.make_generator(1, 1, 1)
+        except TypeError as error:
+            raise ValueError(f"Unknown argument in 'generator_args': {error}") from error
+
+    @property
+    def shape(self) -> TreeShape:
+        return TreeShape.of(self.num_neighbors)
+
+    def quantize(self, device: torch.device | str = 'cpu') -> Quantize:
+        r"""The quantization that was asked for."""
+        return Quantize(
+            self.k,
+            self.num_clusters,
+            seed=stage_seed(self.seed, 'quantize'),
+            l=self.l,
+            task_weight=self.task_weight,
+            device=device,
+        )
+
+    def num_scenes_for(self, num_roots: int, num_classes: int) -> int:
+        r"""The number of scenes: as asked for, as far as each has :math:`k` roots."""
+        most = max(1, num_roots // self.k)
+        if self.num_scenes is None:
+            return min(most, max(MIN_SCENES, SCENES_PER_LABEL * num_classes))
+        if self.num_scenes > most:
+            raise ValueError(
+                f"'num_scenes' * 'k' must not exceed the number of roots (got {self.num_scenes} * "
+                f'{self.k} > {num_roots}): use at most {most} scenes'
+            )
+        return self.num_scenes
+
+    def make_generator(self, num_tokens: int, num_classes: int, num_scenes: int) -> CGTGenerator:
+        r"""The model that was asked for, with fresh weights."""
+        return CGTGenerator(
+            num_tokens, num_classes, self.num_neighbors, num_scenes=num_scenes, **self.generator
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""All parameters, for a JSON file; not how they are carried out."""
+        own = {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
+        return {**own, 'fit': self.fit.to_dict()}
+
+
+def stage_seed(seed: int, stage: str) -> int:
+    r"""An independent seed for each stage of a build."""
+    return int.from_bytes(hashlib.sha256(f'{seed}/{stage}'.encode()).digest()[:4], 'big')
