@@ -8,6 +8,8 @@ from torch import Tensor
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children
 
+BLOCK = 1 << 16  # parents at a time: what is computed for them stays in the processor's cache
+
 
 def sample_trees(
     graph: InNeighbors,
@@ -30,7 +32,11 @@ def sample_trees(
         The node id of each breadth-first slot, ``[n, T]``, :obj:`-1` where null.
     """
     layers = [root.view(-1, 1)]
-    for fan_out in shape.num_neighbors:
-        position = sample_children(graph, layers[-1].reshape(-1), fan_out, generator)
-        layers.append(graph.source_of(position).view(root.numel(), -1))
+    for fan_out, size in zip(shape.num_neighbors, shape.layer_sizes[1:], strict=True):
+        parent = layers[-1].reshape(-1)
+        child = graph.source.new_empty(parent.numel(), fan_out)
+        # Draws of a block follow those of the one before, so blocks do not change the trees.
+        for rows, block in zip(child.split(BLOCK), parent.split(BLOCK), strict=True):
+            rows.copy_(graph.source_of(sample_children(graph, block, fan_out, generator)))
+        layers.append(child.view(root.numel(), size))
     return torch.cat(layers, dim=1)
