@@ -2,10 +2,11 @@
 
 import hashlib
 
+import pytest
 import torch
 
 from torch_geometric_cgt.data import TreeShape, tokens_of
-from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+from torch_geometric_cgt.sampler import InNeighbors, sample_trees, trees
 
 TREES = [
     [0, 7, 2, 9, -1, -1, -1, -1, 0, 9],
@@ -26,7 +27,9 @@ def test_trees_of_a_seed_are_fixed():
     assert sample_trees(small_graph(), root, TreeShape.of([3, 2]), rng).tolist() == TREES
 
 
-def test_large_degrees_and_fan_outs_are_fixed():
+@pytest.mark.parametrize('block', [trees.BLOCK, 9999])
+def test_large_degrees_and_fan_outs_are_fixed(monkeypatch, block):
+    monkeypatch.setattr(trees, 'BLOCK', block)
     i = torch.arange(20_000)
     edge_index = torch.stack([7919 * i % 499, (i * i + i // 3) % 491])  # degrees from 0 to 84
     graph = InNeighbors.from_edge_index(edge_index, 500)
@@ -40,6 +43,7 @@ def test_graph_without_edges():
     graph = InNeighbors.from_edge_index(torch.empty(2, 0, dtype=torch.long), 2)
     tree = sample_trees(graph, torch.tensor([1, 0]), TreeShape.of([2]))
     assert tree.tolist() == [[1, -1, -1], [0, -1, -1]]
+    assert sample_trees(graph, torch.arange(0), TreeShape.of([2, 2])).shape == (0, 7)
 
 
 def test_calls_copy_neither_the_edges_nor_the_clusters():

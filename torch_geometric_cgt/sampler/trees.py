@@ -10,6 +10,8 @@ from torch import Tensor
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children
 
+BLOCK = 1 << 16  # parents at a time: what is computed for them stays in the processor's cache
+
 
 class TreeSampler(Protocol):
     r"""Anything that maps roots to their computation graphs: called as
@@ -48,7 +50,11 @@ def sample_trees(
         The node id of each breadth-first slot, ``[n, T]``, :obj:`-1` where null.
     """
     layers = [root.view(-1, 1)]
-    for layer, fan_out in enumerate(shape.num_neighbors, start=1):
-        position = sample_children(graph, layers[-1].reshape(-1), fan_out, generator)
-        layers.append(graph.source_of(position).view(-1, shape.layer_sizes[layer]))
+    for fan_out, size in zip(shape.num_neighbors, shape.layer_sizes[1:], strict=True):
+        parent = layers[-1].reshape(-1)
+        child = graph.source.new_empty(parent.numel(), fan_out)
+        # Draws of a block follow those of the one before, so blocks do not change the trees.
+        for rows, block in zip(child.split(BLOCK), parent.split(BLOCK), strict=True):
+            rows.copy_(graph.source_of(sample_children(graph, block, fan_out, generator)))
+        layers.append(child.view(root.numel(), size))
     return torch.cat(layers, dim=1)
