@@ -209,11 +209,7 @@ class Run:
 
     def fit(self) -> FitResult:
         r"""The generator learns fresh trees in every epoch."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed('weights'))
-            self.generator = self.config.make_generator(
-                self.codebook.size(0), self.source.num_classes, self.table.num_scenes
-            )
+        self.generator = self.make_generator()
         with self._timed('fit'):
             return fit(
                 self.generator,
@@ -227,6 +223,14 @@ class Run:
                 checkpoint=self.work,
                 belongs_to=self.belongs_to,
                 world=self.world,
+            )
+
+    def make_generator(self) -> CGTGenerator:
+        r"""The model before it has learned anything."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seed('weights'))
+            return self.config.make_generator(
+                self.codebook.size(0), self.source.num_classes, self.table.num_scenes
             )
 
     def calibrate(self) -> Sharpness:

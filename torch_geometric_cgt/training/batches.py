@@ -19,6 +19,7 @@ from torch_geometric_cgt.training.seeds import seeded
 DRAW_BLOCK = 128  # roots per call of the sampler, a part of what a seed means
 
 MARGINAL_ROOTS = 100_000  # enough for histograms
+MAX_HOLDOUT = 20_000  # enough to see a likelihood fall
 
 DrawTokens = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -76,7 +77,7 @@ class Batches:
         self.seed = seed
         self.world = world
         perm = torch.randperm(y.numel(), generator=seeded(seed, 'holdout'))
-        num_holdout = int(config.holdout * y.numel())
+        num_holdout = min(int(config.holdout * y.numel()), MAX_HOLDOUT)
         self.held_out, self.train = perm[:num_holdout], perm[num_holdout:]
         self.num_steps = math.ceil(self.train.numel() / config.batch_size)  # per epoch
 
@@ -86,7 +87,8 @@ class Batches:
         if rows.numel() == 0:
             return Batch(rows.view(0, 1), self.y[rows], self.scene[rows], 0, None)
         tokens = self._draw(rows, 0, rows.numel(), 'held-out trees')
-        return make_batch(self.generator, tokens, self.y[rows], self.scene[rows])
+        count = int(self.generator.counted_slots(tokens).sum())
+        return Batch(tokens, self.y[rows], self.scene[rows], count, None)  # evaluated in parts
 
     def marginal_trees(self) -> tuple[Tensor, Tensor, Tensor]:
         r"""Trees of training roots that histograms are taken from, with labels and scenes."""

@@ -2,6 +2,7 @@ r"""How a generator is trained, and what happened."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -87,7 +88,9 @@ class FitConfig:
         Args:
             num_roots (int): The number of roots.
         """
-        return self.epochs or min(25, max(5, round(200_000 / max(1, num_roots))))
+        num_roots = max(1, num_roots)
+        at_least = min(5, math.ceil(1_000_000 / num_roots))
+        return self.epochs or min(25, max(at_least, round(200_000 / num_roots)))
 
     def to_dict(self) -> dict[str, Any]:
         r"""Every parameter that the fitted weights depend on by more than

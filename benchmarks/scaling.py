@@ -1,0 +1,169 @@
+r"""A graph of the size of ogbn-arxiv or ogbn-products, from end to end: time and memory per phase.
+
+    OMP_NUM_THREADS=2 python benchmarks/scaling.py arxiv --shared data --cells scaling.jsonl
+    OMP_NUM_THREADS=2 python benchmarks/scaling.py products --steps 200 --cells scaling.jsonl
+    python benchmarks/scaling.py --cells scaling.jsonl --show
+
+k = 30, s = 5, L = 2. Each phase is timed on the wall and in processor seconds, and the peak memory of
+the process so far is what the operating system says. With ``--steps`` the fit stops after so many
+steps and the time of a whole one is extrapolated; everything else is measured. Features of both
+graphs are made up, see ``big_graphs.py``. A build that was stopped goes on where it was when
+``--work`` names its folder.
+"""
+
+import argparse
+import resource
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import torch
+from big_graphs import arxiv_like, products_like
+from cells import add_cell, read_cells
+
+from torch_geometric_cgt import FitConfig
+from torch_geometric_cgt.benchmark import MODELS
+from torch_geometric_cgt.benchmark.rows import as_rows
+from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
+from torch_geometric_cgt.datasets.build import Run
+from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.sampler import sample_trees
+from torch_geometric_cgt.training import FitResult, World, fit
+
+PHASES = ('quantize', 'encode', 'find_scenes', 'fit', 'calibrate', 'sample')
+
+
+def peak_gigabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def fit_some(run: Run, steps: int) -> FitResult:
+    r"""Fits on as many roots as take so many steps in one epoch."""
+    run.generator = run.make_generator()
+    some = torch.randperm(run.root.numel())[: round(steps * FitConfig.batch_size / 0.9)]
+    return fit(
+        run.generator,
+        lambda index, rng: run.draw_tokens(some[index], rng),
+        run.y[some],
+        FitConfig(epochs=1),
+        scene=run.scene[some],
+    )
+
+
+def run_cell(args: argparse.Namespace, work: Path) -> dict:
+    r"""Runs all phases of a build, and the GNNs where that was asked for."""
+    if args.graph == 'arxiv':
+        data = arxiv_like(args.seed, args.shared, args.scale)
+    else:
+        data = products_like(args.seed, args.scale)
+    source = check_source(data)
+    epochs = FitConfig(epochs=args.epochs).num_epochs(source.root.numel())
+    whole_steps = epochs * -(-source.root.numel() // FitConfig.batch_size)
+    config = BuildConfig(
+        task_weight=args.task_weight,
+        seed=args.seed,
+        fit=FitConfig(epochs=epochs),
+    )
+    cell: dict = {
+        'graph': args.graph,
+        'scale': args.scale,
+        'seed': args.seed,
+        'note': data.note,
+        'nodes': data.num_nodes,
+        'edges': data.num_edges,
+        'threads': torch.get_num_threads(),
+        'epochs': epochs,
+        'steps': [args.steps or whole_steps, whole_steps],
+        'memory_before': round(peak_gigabytes(), 2),
+        'phases': {},
+    }
+    run = Run(source, config, torch.device('cpu'), work, True, World(), 'scaling')
+    if args.steps is not None:
+        run.fit = lambda: fit_some(run, args.steps)  # type: ignore[method-assign]
+    outcome: dict = {}
+    for phase in PHASES:
+        wall, processor = time.monotonic(), time.process_time()
+        given = [outcome['calibrate']] if phase == 'sample' else []
+        outcome[phase] = getattr(run, phase)(*given)
+        facts = {
+            'wall': round(time.monotonic() - wall, 1),
+            'processor': round(time.process_time() - processor, 1),
+            'peak': round(peak_gigabytes(), 2),
+        }
+        cell['phases'][phase] = facts
+        print(f'{phase:12} {facts}', flush=True)
+    cell['sharpness'] = outcome['calibrate'].to_dict()
+    cell['clusters'], cell['task_weight'] = run.codebook.size(0), run.task_weight
+    cell['peak'] = round(peak_gigabytes(), 2)
+    if args.gnns:
+        trees = outcome['sample']
+        rng = torch.Generator().manual_seed(args.seed)
+        tree = sample_trees(run.graph, run.root, run.shape, rng)
+        null = data.num_nodes
+        index = torch.where(tree < 0, null, tree)
+        original = TreeSet(as_rows(data.x), index, run.y, run.split, source.num_classes, run.shape)
+        generated = TreeSet(
+            as_rows(run.codebook),
+            trees.tokens.long(),
+            trees.y,
+            trees.split,
+            source.num_classes,
+            run.shape,
+        )
+        cell['original'] = score_gnns(MODELS, original, args.seed)
+        cell['generated'] = score_gnns(MODELS, generated, args.seed)
+    return cell
+
+
+def show(cells: list[dict]) -> None:
+    r"""A table per run."""
+    for cell in cells:
+        print(
+            f'{cell["graph"]} x {cell["scale"]:g}: {cell["nodes"]:,} nodes, {cell["edges"]:,} edges, '
+            f'{cell["clusters"]:,} clusters, {cell["threads"]} threads ({cell["note"]})'
+        )
+        total, whole = 0.0, 0.0
+        for phase, facts in cell['phases'].items():
+            done, steps = cell['steps'] if phase == 'fit' else (1, 1)
+            total, whole = total + facts['wall'], whole + facts['wall'] * steps / done
+            rest = f', all {steps:,} steps: {facts["wall"] * steps / done:,.0f} s' * (done < steps)
+            print(
+                f'  {phase:12} {facts["wall"]:8,.0f} s  processor {facts["processor"]:8,.0f} s  '
+                f'peak {facts["peak"]:5.2f} GB{rest}'
+            )
+        print(f'  measured {total / 60:.1f} minutes, whole build {whole / 60:.1f} minutes')
+        for column in ('original', 'generated'):
+            if column in cell:
+                scores = ' '.join(f'{m} {v:.3f}' for m, v in cell[column].items())
+                print(f'  {column:9} {scores}')
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('graph', nargs='?', choices=['arxiv', 'products'])
+    parser.add_argument('--shared', help="folder with 'ogbn_arxiv/structure.npz'")
+    parser.add_argument('--scale', type=float, default=1.0)
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--epochs', type=int)
+    parser.add_argument('--steps', type=int, help='of the fit; all by default')
+    parser.add_argument(
+        '--task-weight', type=lambda t: t if t == 'auto' else float(t), default='auto'
+    )
+    parser.add_argument('--gnns', action='store_true', help='score the GNNs, too')
+    parser.add_argument('--work', type=Path, help='where an interrupted build is kept')
+    parser.add_argument('--cells', type=Path, default=Path('scaling.jsonl'))
+    parser.add_argument('--show', action='store_true')
+    args = parser.parse_args()
+    warnings.simplefilter('ignore')  # homogeneous clusters
+    if not args.show:
+        with tempfile.TemporaryDirectory() as folder:
+            work = args.work or Path(folder)
+            work.mkdir(parents=True, exist_ok=True)
+            add_cell(args.cells, run_cell(args, work))
+    show(read_cells(args.cells))
+
+
+if __name__ == '__main__':
+    main()
