@@ -92,7 +92,7 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="classes of alike surroundings, 0 for the paper's model (default: by the labels)",
     )
-    add('--epochs', type=int, help='(default: 5 to 25, fewer for larger graphs)')
+    add('--epochs', type=int, help='(default: 1 to 25, fewer for larger graphs)')
     add(
         '--batch-size',
         type=int,

@@ -16,8 +16,8 @@ class FitConfig:
 
     Args:
         epochs (int, optional): The largest number of epochs. By default, as
-            many as show the model about 200,000 computation graphs, between 5
-            and 25. (default: :obj:`None`)
+            many as show the model about 200,000 computation graphs, at most 25,
+            and at least 5 or a million graphs. (default: :obj:`None`)
         batch_size (int, optional): Computation graphs per step, over all
             processes together. (default: :obj:`128`)
         lr (float, optional): The peak learning rate. (default: :obj:`3e-3`)
