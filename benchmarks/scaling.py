@@ -4,10 +4,10 @@ r"""A graph of the size of ogbn-arxiv or ogbn-products, from end to end: time an
     OMP_NUM_THREADS=2 python benchmarks/scaling.py products --steps 200 --cells scaling.jsonl
     python benchmarks/scaling.py --cells scaling.jsonl --show
 
-k = 30, s = 5, L = 2. Each phase is timed on the wall and in processor seconds, and the peak memory of
-the process so far is what the operating system says. With ``--steps`` the fit stops after so many
-steps and the time of a whole one is extrapolated; everything else is measured. Features of both
-graphs are made up, see ``big_graphs.py``. A build that was stopped goes on where it was when
+k = 30, s = 5, L = 2. Each phase is timed on the wall and in processor seconds, and the peak memory
+of the process so far is what the operating system says. With ``--steps`` the fit stops after so
+many steps and the time of a whole one is extrapolated; everything else is measured. Features of
+both graphs are made up, see ``big_graphs.py``. A build that was stopped goes on where it was when
 ``--work`` names its folder.
 """
 
@@ -121,8 +121,8 @@ def show(cells: list[dict]) -> None:
     r"""A table per run."""
     for cell in cells:
         print(
-            f'{cell["graph"]} x {cell["scale"]:g}: {cell["nodes"]:,} nodes, {cell["edges"]:,} edges, '
-            f'{cell["clusters"]:,} clusters, {cell["threads"]} threads ({cell["note"]})'
+            f'{cell["graph"]} x {cell["scale"]:g}: {cell["nodes"]:,} nodes, {cell["edges"]:,} '
+            f'edges, {cell["clusters"]:,} clusters, {cell["threads"]} threads ({cell["note"]})'
         )
         total, whole = 0.0, 0.0
         for phase, facts in cell['phases'].items():
