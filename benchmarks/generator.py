@@ -47,6 +47,7 @@ FORMS: dict[str, dict[str, Any]] = {
     'independent 768': {**WIDE, 'siblings': 'independent'},
     'typed 768': WIDE,
     'default': {},
+    'default with scenes': {'num_scenes': 48},
 }
 NAIVE_BATCH = {5: 16, 20: 2}
 BATCH = 128
@@ -67,7 +68,13 @@ def cora_trees(fan_out: int) -> dict[str, Any]:
     trees = sample_trees(graph, torch.arange(data.num_nodes), TreeShape.of([fan_out] * 2), rng)
     num_tokens = data.codebook.size(0)
     tokens = tokens_of(trees, data.cluster, num_tokens)
-    return {'tokens': tokens, 'y': data.y, 'm': num_tokens, 'classes': int(data.y.max()) + 1}
+    return {
+        'tokens': tokens,
+        'y': data.y,
+        'scene': torch.randint(48, data.y.shape, generator=rng),  # shares the fewest paths
+        'm': num_tokens,
+        'classes': int(data.y.max()) + 1,
+    }
 
 
 def load_trees(work: Path, fan_out: int) -> dict[str, Any]:
@@ -113,8 +120,10 @@ def make_step(
         nonlocal begin
         rows = order[begin : begin + size]
         begin = (begin + size) % (order.numel() - size)
-        tokens, y = trees['tokens'][rows], trees['y'][rows]
-        return optimise(optimizer, lambda: (naive.loss if naive else model)(tokens, y), keep)
+        tokens, y, scene = (trees[name][rows] for name in ('tokens', 'y', 'scene'))
+        given = [scene] if model.num_scenes else []
+        loss = naive.loss if naive else model
+        return optimise(optimizer, lambda: loss(tokens, y, *given), keep)
 
     return step
 
@@ -168,7 +177,7 @@ def run_training(work: Path, case: str) -> dict[str, Any]:
     trees = load_trees(work, fan_out)
     steps = {form: make_step(form, trees, fan_out) for form in FORMS}
     sizes = {form: NAIVE_BATCH[fan_out] if form.startswith('naive') else BATCH for form in FORMS}
-    repeats = {form: 8 if form == 'default' else 1 for form in FORMS}
+    repeats = {form: 8 if form.startswith('default') else 1 for form in FORMS}
     model = make('default', trees, fan_out)
     batches = [torch.arange(i * BATCH, (i + 1) * BATCH) for i in range(8)]
     paths = [len(model.plan(trees['tokens'][b], trees['y'][b]).prefixes.y) for b in batches]
@@ -211,14 +220,17 @@ def run_sampling(work: Path, case: str) -> dict[str, Any]:
     trees = load_trees(work, fan_out)
     y, tokens = trees['y'], trees['tokens']
     draws: dict[str, Callable[[int], Any]] = {}
-    for form in ('naive 768', 'independent 768', 'typed 768', 'default'):
+    for form in ('naive 768', 'independent 768', 'typed 768', 'default', 'default with scenes'):
         model = make(form, trees, fan_out)
-        model.set_marginals(tokens, y)
+        scene = trees['scene'] if model.num_scenes else None
+        model.set_marginals(tokens, y, scene)
         if model.siblings == 'independent':
             below = tokens[:, 1:][model.counted_slots(tokens)[:, 1:]]
             count = torch.bincount(below, minlength=trees['m'] + 1) + 0.5
             model.head.vocabulary.out.bias.data.copy_(count.log())
         draw = NaivePaths(model).sample if form.startswith('naive') else model.sample
+        if scene is not None:
+            draw = partial(draw, scene=scene)
         draws[form] = lambda size, draw=draw: draw(y[:size])
     sizes = {form: 2 * NAIVE_BATCH[fan_out] if 'naive' in form else y.numel() for form in draws}
     return {'forms': turns(draws, sizes, dict.fromkeys(draws, 1), 3)}
@@ -246,7 +258,7 @@ def make_scaling(series: str, n: int) -> tuple[dict[str, Any], Callable[[], list
         clock.append(time.process_time())
         batch = make_batch(model, tokens, y[root], torch.zeros_like(root))
         clock.append(time.process_time())
-        optimise(optimizer, lambda: model(batch.tokens, batch.y, batch.split, batch.plan))
+        optimise(optimizer, lambda: model(batch.tokens, batch.y, batch.scene, batch.plan))
         clock.append(time.process_time())
         return [1e3 * (b - a) / BATCH for a, b in pairwise(clock)]
 
