@@ -144,8 +144,10 @@ class Run:
         with tqdm(desc='quantize', unit='step', disable=not self.log) as bar:
 
             def advance(step: int, total: int) -> None:
+                if step <= bar.n:  # another clustering, with another weight of the task
+                    bar.reset()
                 bar.total = total
-                bar.update()
+                bar.update(step - bar.n)
 
             found = self.config.quantize(self.device).cluster(data, advance)
             bar.total = bar.n  # it stops where another step would not help

@@ -144,7 +144,8 @@ class Quantize(BaseTransform):
         Args:
             data (Data): The graph; :obj:`x` may be sparse.
             callback (callable, optional): Called as :obj:`callback(step,
-                total)` during the last clustering. (default: :obj:`None`)
+                total)` during each clustering; there are several where the
+                weight of the task is sought. (default: :obj:`None`)
         """
         x = check_features(data)
         num_clusters = self.num_clusters_for(x.size(0))
@@ -157,8 +158,9 @@ class Quantize(BaseTransform):
             if self.task_weight == 'auto':
 
                 def quantized(weight: float) -> Tensor:
-                    labels = self._solver(num_clusters).fit(task_space(z, probabilities, weight), y)
-                    return torch.from_numpy(labels.labels_)
+                    solver = self._solver(num_clusters, callback)
+                    found = solver.fit(task_space(z, probabilities, weight), y)
+                    return torch.from_numpy(found.labels_)
 
                 weight = calibrate_weight(
                     x, data.edge_index, y, quantized, self.seed, train_mask_of(data)
