@@ -11,6 +11,8 @@ from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
 from torch_geometric_cgt.datasets.roots import draw_roots
+from torch_geometric_cgt.errors import NotEnoughMemoryError
+from torch_geometric_cgt.quantizer import memory
 
 
 def test_a_dataset_of_one_forest(graph, quick):
@@ -199,6 +201,14 @@ def test_loader_without_native_extensions(graph, quick):
             assert (batch.y[: batch.batch_size] >= 0).all()
             nodes += batch.num_nodes
     assert nodes == data.num_nodes
+
+
+def test_a_forest_too_large_for_memory_is_refused_with_the_ways_out(graph, quick, monkeypatch):
+    dataset = SyntheticCGTDataset(graph, **quick)
+    monkeypatch.setattr(memory, 'available_memory', lambda *_: 50_000)
+    with pytest.raises(NotEnoughMemoryError, match=r'nodes with 8 features.*loader.*stores\(\)'):
+        dataset[0]
+    assert sum(batch.batch_size for batch in dataset.loader('all')) == len(dataset.trees)
 
 
 def test_stores_feed_a_neighbor_loader_by_hand(graph, quick):

@@ -35,8 +35,11 @@ from torch_geometric_cgt.datasets.work import exclusive
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError, UnsupportedError
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import PrivacyCard
+from torch_geometric_cgt.quantizer.memory import check_memory
 from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.training import FitConfig, World, join_world, resolve_device
+
+BYTES_PER_NODE = 100  # of a forest beside its features: edges, masks and what makes them
 
 
 class SyntheticCGTDataset(Dataset):
@@ -219,6 +222,13 @@ class SyntheticCGTDataset(Dataset):
 
     @cached_property
     def _data(self) -> Data:
+        num_nodes, width = self._forest.num_nodes, self.codebook.size(1)
+        check_memory(
+            num_nodes * (width * self.codebook.element_size() + BYTES_PER_NODE),
+            f"'dataset[0]', one graph of {num_nodes:,} nodes with {width} features each,",
+            "train from 'dataset.loader(split)', which decodes the features of a batch at a time, "
+            "or give 'dataset.stores()' to a loader of your own",
+        )
         return self.trees.to_data(self.codebook)
 
     @cached_property

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 MAX_TRAIN_ROWS = 20_000  # enough to fit a linear model; all rows are predicted
+MAX_TRAIN_LOGITS = 300_000  # rows times classes: fewer rows, where there are many classes
 
 
 def out_of_fold_probabilities(
@@ -38,7 +39,7 @@ def out_of_fold_probabilities(
     times = np.zeros((len(labels), 1))
     for i in range(num_folds):
         train = np.flatnonzero((fold >= 0) & (fold != i))
-        train = rng.permutation(train)[:MAX_TRAIN_ROWS]
+        train = rng.permutation(train)[: min(MAX_TRAIN_ROWS, MAX_TRAIN_LOGITS // len(classes))]
         predicted = np.flatnonzero((fold == i) | (fold == -1))
         known = np.unique(labels[train])
         if predicted.size == 0 or known.size == 0:
