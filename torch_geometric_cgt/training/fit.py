@@ -83,7 +83,7 @@ def fit(
     generator.set_marginals(*batches.marginal_trees())
     generator.to(device)
     optimizer = torch.optim.AdamW(
-        generator.parameters(), lr=config.lr, weight_decay=config.weight_decay
+        generator.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True
     )
     state, checkpoints = TrainingState(), None
     if checkpoint is not None:
