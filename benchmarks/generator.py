@@ -15,7 +15,6 @@ in ``$CGT_DATA_ROOT``.
 import argparse
 import json
 import math
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from memory import peak_memory
 from naive import NaivePaths
 from torch import Tensor
 from zipf import zipf_trees
@@ -184,15 +184,6 @@ def run_training(work: Path, case: str) -> dict[str, Any]:
     null = float((trees['tokens'] == trees['m']).double().mean())
     facts = {'paths_per_graph': sum(paths) / (8 * BATCH), 'null_slots': null}
     return {**facts, 'forms': turns(steps, sizes, repeats, 5 if fan_out == 5 else 3)}
-
-
-def peak_memory() -> float:
-    r"""The largest memory of this process so far, in MB."""
-    status = Path('/proc/self/status')
-    if status.exists():  # ru_maxrss begins with the peak of the process that started this one
-        lines = status.read_text().splitlines()
-        return int(next(line for line in lines if line.startswith('VmHWM')).split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def run_memory(work: Path, case: str) -> dict[str, Any]:

@@ -12,7 +12,6 @@ both graphs are made up, see ``big_graphs.py``. A build that was stopped goes on
 """
 
 import argparse
-import resource
 import tempfile
 import time
 import warnings
@@ -21,6 +20,7 @@ from pathlib import Path
 import torch
 from big_graphs import arxiv_like, products_like
 from cells import add_cell, read_cells
+from memory import peak_memory
 
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.benchmark import MODELS
@@ -36,7 +36,7 @@ PHASES = ('quantize', 'encode', 'find_scenes', 'fit', 'calibrate', 'sample')
 
 
 def peak_gigabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return peak_memory() / 1024
 
 
 def fit_some(run: Run, steps: int) -> FitResult:

@@ -10,7 +10,6 @@ memory above the start is what the operating system says. Both take turns for sp
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from statistics import median
 import torch
 import torch.nn.functional as F
 import torch_geometric.typing
+from memory import peak_memory
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import GraphSAGE
 from zipf import zipf_trees
@@ -85,17 +85,13 @@ def train(loader: NeighborLoader, num_batches: int, width: int) -> float:
     return (time.process_time() - started) / num_batches
 
 
-def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def memory_of(folder: Path, side: str, num_batches: int, width: int) -> dict[str, float]:
     r"""The peak of this process: before the loader, with it, and after training."""
-    facts = {'start': peak()}
+    facts = {'start': peak_memory()}
     loader = make_loader(folder, side)
-    facts['loader'] = peak()
+    facts['loader'] = peak_memory()
     train(loader, num_batches, width)
-    facts['trained'] = peak()
+    facts['trained'] = peak_memory()
     return facts
 
 
