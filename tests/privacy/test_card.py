@@ -1,6 +1,7 @@
 import torch
 
 from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
+from torch_geometric_cgt.privacy.card import count_equal_rows
 
 
 def card() -> PrivacyCard:
@@ -35,3 +36,11 @@ def test_sentences_carry_the_numbers():
     text = ' '.join(card().not_guaranteed)
     assert '33% of its nodes' in text and '1 of 2 groups' in text
     assert 'not differential privacy' in text
+
+
+def test_equal_rows_are_counted_as_unique_counts_them():
+    rows = torch.randint(3, (500, 4), generator=torch.Generator().manual_seed(0))
+    expected = rows.unique(dim=0, return_counts=True)[1]
+    assert count_equal_rows(rows).tolist() == expected.tolist()
+    wide = rows * 2_000_000_000  # columns whose product leaves 64 bits
+    assert count_equal_rows(wide).tolist() == expected.tolist()

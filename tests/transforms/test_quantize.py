@@ -1,11 +1,15 @@
+import importlib
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
+from tests.conftest import random_graph
 from torch_geometric_cgt import Quantize
 from torch_geometric_cgt.errors import AnonymityError, SourceError, UnsupportedError
+from torch_geometric_cgt.quantizer import FlowKMeans
 from torch_geometric_cgt.transforms.quantize import verify_sizes
 
 
@@ -203,3 +207,23 @@ def test_more_memory_than_there_is_is_refused_before_it_is_taken(monkeypatch):
     monkeypatch.setattr(memory, 'available_memory', lambda device='cpu': 1000)
     with pytest.raises(NotEnoughMemoryError, match=r'GiB are available: .*'):
         Quantize(k=5)(Data(x=torch.randn(500, 80)))
+
+
+def test_the_weight_of_the_task_is_found_on_some_of_many_rows(monkeypatch):
+    graph = random_graph(num_nodes=1200, num_edges=3000)
+    weights, sizes = [], []
+    fit = FlowKMeans.fit
+
+    def spy(self, x, y=None):
+        sizes.append(len(x))
+        return fit(self, x, y)
+
+    module = importlib.import_module('torch_geometric_cgt.transforms.quantize')
+    monkeypatch.setattr(FlowKMeans, 'fit', spy)
+    for rows in [400, 50_000]:
+        monkeypatch.setattr(module, 'TRIAL_ROWS', rows)
+        out = Quantize(k=20, task_weight='auto').cluster(graph)
+        assert int(torch.bincount(out.cluster).min()) >= 20  # the release is of all rows
+        weights.append(out.task_weight)
+    assert set(sizes) == {400, 1200} and sizes.count(1200) >= 2
+    assert abs(weights[0] - weights[1]) < 0.5

@@ -131,7 +131,7 @@ def privacy_card(
     labels = label_homogeneity(cluster, y.clamp(min=-1))
     children = tokens[:, 1 : 1 + fan_out].sort(dim=1).values
     view = torch.cat([y[labelled, None].to(tokens.dtype), tokens[:, :1], children], dim=1)
-    count = view.unique(dim=0, return_counts=True)[1]
+    count = count_equal_rows(view)
     return PrivacyCard(
         k=k,
         k_reached=int(sizes.min()),
@@ -142,3 +142,14 @@ def privacy_card(
         task_weight=round(task_weight, 4),
         unique_share=round(int((count == 1).sum()) / max(1, tokens.size(0)), 4),
     )
+
+
+def count_equal_rows(rows: Tensor) -> Tensor:
+    r"""How often each distinct row of non-negative integers occurs. Columns are taken one by one,
+    which sorts numbers instead of rows.
+    """
+    key = torch.zeros(rows.size(0), dtype=torch.long)
+    for column in rows.long().t():
+        key = key * (1 + column.max()) + column
+        key = key.unique(return_inverse=True)[1]
+    return torch.bincount(key)

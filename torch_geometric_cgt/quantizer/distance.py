@@ -29,6 +29,17 @@ def squared_distance(x: Tensor, centers: Tensor) -> Tensor:
     return dist.add_((x * x).sum(1, keepdim=True)).clamp_(min=0.0)
 
 
+def nearest_center(x: Tensor, centers: Tensor) -> Tensor:
+    r"""Returns the nearest centre of each row. Sizes are whatever they become: this is for
+    trials, and never for what is released.
+    """
+    offset = centers.mean(dim=0)
+    step = max(1, BLOCK_ELEMENTS // centers.size(0))
+    return torch.cat(
+        [squared_distance(rows - offset, centers - offset).argmin(dim=1) for rows in x.split(step)]
+    )
+
+
 def centers_of(x: Tensor, labels: Tensor, num_clusters: int) -> tuple[Tensor, Tensor]:
     r"""Returns the means (:obj:`float64`) and the sizes of the clusters.
 

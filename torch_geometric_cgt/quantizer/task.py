@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 MAX_TRAIN_ROWS = 20_000  # enough to fit a linear model; all rows are predicted
+PREDICT_ROWS = 100_000  # at a time
 MAX_TRAIN_LOGITS = 300_000  # rows times classes: fewer rows, where there are many classes
 
 
@@ -31,7 +32,7 @@ def out_of_fold_probabilities(
     Returns:
         Probabilities, ``[N, C]``, of the labels that occur.
     """
-    rows, labels = z.double().numpy(), y.numpy()
+    labels = y.numpy()
     classes = np.unique(labels[labels >= 0])
     rng = np.random.default_rng(seed)
     fold = np.where(labels >= 0, rng.integers(num_folds, size=len(labels)), -1)
@@ -51,8 +52,9 @@ def out_of_fold_probabilities(
             model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=100, C=0.1))
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore', ConvergenceWarning)
-                model.fit(rows[train], labels[train])
-            total[predicted[:, None], columns] += model.predict_proba(rows[predicted])
+                model.fit(z[train].double().numpy(), labels[train])
+            for part in np.array_split(predicted, 1 + predicted.size // PREDICT_ROWS):
+                total[part[:, None], columns] += model.predict_proba(z[part].double().numpy())
         times[predicted] += 1
     return total / np.maximum(times, 1)
 

@@ -21,11 +21,14 @@ from torch_geometric_cgt.quantizer import (
     label_homogeneity,
     reduce_features,
 )
+from torch_geometric_cgt.quantizer.distance import nearest_center
 from torch_geometric_cgt.quantizer.memory import check_memory
 from torch_geometric_cgt.quantizer.order import nearby_order
 from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
 from torch_geometric_cgt.quantizer.words import is_bag_of_words, tf_idf
 from torch_geometric_cgt.transforms.calibrate import calibrate_weight
+
+TRIAL_ROWS = 50_000  # are enough to find the weight of the task
 
 
 @dataclass(frozen=True)
@@ -158,9 +161,8 @@ class Quantize(BaseTransform):
             if self.task_weight == 'auto':
 
                 def quantized(weight: float) -> Tensor:
-                    solver = self._solver(num_clusters, callback)
-                    found = solver.fit(task_space(z, probabilities, weight), y)
-                    return torch.from_numpy(found.labels_)
+                    space = task_space(z, probabilities, weight)
+                    return self._trial(space, y, num_clusters, callback)
 
                 weight = calibrate_weight(
                     x, data.edge_index, y, quantized, self.seed, train_mask_of(data)
@@ -177,6 +179,29 @@ class Quantize(BaseTransform):
         verify_sizes(cluster, num_clusters, self.k)
         self._check_diversity(cluster, y)
         return Clustering(cluster, cluster_means(x, cluster, num_clusters), weight)
+
+    def _trial(
+        self,
+        space: Tensor,
+        y: Tensor | None,
+        num_clusters: int,
+        callback: Callable[[int, int], None] | None,
+    ) -> Tensor:
+        r"""Clusters to judge a weight by. Of many rows some are clustered, and the others go
+        where they are nearest to: the weight hardly depends on it, and nothing else does.
+        """
+        num_rows = space.size(0)
+        rows = torch.arange(num_rows)
+        if num_rows > TRIAL_ROWS:
+            rng = torch.Generator().manual_seed(self.seed)
+            rows = torch.randperm(num_rows, generator=rng)[:TRIAL_ROWS]
+            num_clusters = max(1, num_clusters * TRIAL_ROWS // num_rows)
+        solver = self._solver(num_clusters, callback)
+        found = solver.fit(space[rows], None if y is None else y[rows])
+        if num_rows <= TRIAL_ROWS:
+            return torch.from_numpy(found.labels_)
+        centers = torch.from_numpy(found.cluster_centers_).to(space.dtype)
+        return nearest_center(space, centers).unique(return_inverse=True)[1]  # none is empty
 
     def num_clusters_for(self, num_nodes: int) -> int:
         r"""The number of clusters for a graph of this size, or why there is none."""
