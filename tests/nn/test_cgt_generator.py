@@ -254,10 +254,11 @@ def naive_typed_log_prob(model, tokens, label, scene):
 
     def token_probability(path, kind, layer):
         logits = head.vocabulary.out(hidden(path, kind))
-        if layer == 0:
-            base = head.root_base.weight[scene * model.num_classes + label]
+        if layer < 2:
+            table = head.root_base if layer == 0 else head.child_base
+            base = table.weight[scene * model.num_classes + label]
         else:
-            base = head.token_base.weight[(layer - 1) * scenes + scene]
+            base = head.token_base.weight[(layer - 2) * scenes + scene]
         return torch.softmax(logits + base, dim=0)
 
     prior = torch.log_softmax(head.type_prior(query([int(tokens[0])])), dim=0)
@@ -342,20 +343,23 @@ def test_marginals_of_scenes_differ_where_the_scenes_do():
         head = model.head
         return (
             head.root_base.weight.view(3, 2, 6),
-            head.token_base.weight.view(2, 3, 6),
+            head.child_base.weight.view(3, 2, 6),
+            head.token_base.weight.view(1, 3, 6),
             head.number_base.weight.view(2, 3, 4),
         )
 
-    root, *below = bases(trees)  # scenes at random: roots know their label, all else is alike
-    assert torch.allclose(root[0].exp(), root[1].exp(), atol=0.03)
+    root, child, *below = bases(trees)  # scenes at random tell nothing, labels something
+    for base in (root, child):
+        assert torch.allclose(base[0].exp(), base[1].exp(), atol=0.03)
     for share in (base.exp() for base in below):
         assert torch.allclose(share[:, 0], share[:, 1], atol=0.03)
         assert torch.allclose(share[:, 0], share[:, 2], atol=0.03)  # a scene that was not seen
     assert not torch.allclose(root.exp()[:, 0], root.exp()[:, 1], atol=0.04)
 
     shifted = torch.where((scene == 1)[:, None] & (trees == 5), 0, trees)
-    root, token, _ = bases(shifted)
-    assert (root[1, :, 5] < root[0, :, 5] - 2).all()  # scene 1 has no token 5
+    root, child, token, _ = bases(shifted)
+    for base in (root, child):
+        assert (base[1, :, 5] < base[0, :, 5] - 2).all()  # scene 1 has no token 5
     assert (token[:, 1, 5] < token[:, 0, 5] - 2).all()
     drawn = model.sample(y, rng, scene)
     for code in range(2):

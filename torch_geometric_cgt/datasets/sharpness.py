@@ -18,7 +18,7 @@ from tqdm import tqdm
 from torch_geometric_cgt.data import TreeShape, masks_of
 from torch_geometric_cgt.quantizer import reduce_features
 
-LOWEST, HIGHEST, NUM_STEPS = 0.25, 4.0, 7
+LOWEST, HIGHEST, NUM_STEPS = 0.25, 8.0, 7
 NUM_COMPONENTS = 512
 BLOCK_ELEMENTS = 1 << 24  # features that are held at a time
 NUM_TREES = 6_000  # are drawn for each trial, at least

@@ -149,10 +149,12 @@ class TypedChildren(nn.Module):
         self.latent = nn.Embedding(num_types + 1, channels)  # the last one is the root's
         self.type_prior = nn.Linear(channels, num_types) if num_types > 1 else None
         self.number = nn.Linear(channels, most + 1)
-        # Histograms from which training starts. What is below a root knows the label by its
-        # scene alone: slots that all vote for the label by themselves make graphs too easy.
+        # Histograms from which training starts. What is below the children of a root knows the
+        # label by its scene alone: slots that all vote for the label by themselves make graphs
+        # too easy.
         self.root_base = nn.Embedding(num_scenes * num_classes, vocabulary.num_outputs)
-        self.token_base = nn.Embedding(depth * num_scenes, vocabulary.num_outputs)
+        self.child_base = nn.Embedding(num_scenes * num_classes, vocabulary.num_outputs)
+        self.token_base = nn.Embedding((depth - 1) * num_scenes, vocabulary.num_outputs)
         self.number_base = nn.Embedding(depth * num_scenes, most + 1)
         self.origin = nn.Linear(channels, 3) if repeats else None
         self.origin_base = nn.Embedding(depth, 3) if repeats else None
@@ -164,6 +166,7 @@ class TypedChildren(nn.Module):
         r"""Draws types that differ, and starts from flat histograms."""
         nn.init.normal_(self.latent.weight)
         nn.init.zeros_(self.root_base.weight)
+        nn.init.zeros_(self.child_base.weight)
         nn.init.zeros_(self.token_base.weight)
         nn.init.zeros_(self.number_base.weight)
         if self.origin_base is not None and self.urn_base is not None:
@@ -205,7 +208,7 @@ class TypedChildren(nn.Module):
                 (default: :obj:`None`)
         """
         h = F.gelu(self.hidden(q)[:, None] + self.latent.weight[:-1])  # [N, K, D]
-        base = self.token_base(self._scene(y, family.layer))
+        base = self._token_base(y, family.layer)
         node = family.child_node
         log_prob = self.vocabulary.log_prob(h, q, base, node, family.token, tiling)  # [R, K]
         if self.origin is not None:
@@ -244,7 +247,7 @@ class TypedChildren(nn.Module):
         q, y = q[parents.node], y[parents.node]
         h = F.gelu(self.hidden(q) + self.latent(types))
         number = draw(self._number(h[:, None], y, parents.layer)[:, 0], 1, generator)
-        base = self.token_base(self._scene(y, parents.layer))
+        base = self._token_base(y, parents.layer)
         token = self.vocabulary.draw(h, q, base, num_children, generator)
         if self.origin is not None:
             origin = draw(self._origin(h, parents.layer), num_children, generator)
@@ -264,8 +267,9 @@ class TypedChildren(nn.Module):
 
     @torch.no_grad()
     def set_marginals(self, tokens: Tensor, y: Tensor, shape: TreeShape) -> None:
-        r"""Starts from the histograms of some trees: of roots per scene and
-        label, of tokens and numbers of children per layer and scene.
+        r"""Starts from the histograms of some trees: of roots and their
+        children per scene and label, of tokens below them and of numbers of
+        children per layer and scene.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
@@ -278,17 +282,24 @@ class TypedChildren(nn.Module):
         rng = torch.Generator().manual_seed(0)
         half = torch.randperm(y.numel(), generator=rng) % 2
         scene = (half * self.num_scenes + y // self.num_classes)[:, None]
+        group = (half * self.num_scenes * self.num_classes + y)[:, None]
         root = self.vocabulary.outputs_of(tokens[:, 0])
-        group = half * self.num_scenes * self.num_classes + y
-        self.root_base.weight.copy_(self._histograms(group, root, outputs, self.num_classes))
-        token_base, number_base = [], []
+        self.root_base.weight.copy_(self._histograms(group[:, 0], root, outputs, self.num_classes))
+        token_base, number_base = [self.token_base.weight[:0]], []
         for layer in range(shape.depth):
             above = tokens[:, shape.layer_slice(layer)] != self.num_tokens
             slots = tokens[:, shape.layer_slice(layer + 1)]
             real = slots != self.num_tokens
             count = real.unflatten(1, (-1, shape.num_neighbors[layer])).sum(dim=2)
             output = self.vocabulary.outputs_of(slots[real])
-            token_base.append(self._histograms(scene.expand_as(slots)[real], output, outputs))
+            if layer == 0:
+                self.child_base.weight.copy_(
+                    self._histograms(
+                        group.expand_as(slots)[real], output, outputs, self.num_classes
+                    )
+                )
+            else:
+                token_base.append(self._histograms(scene.expand_as(slots)[real], output, outputs))
             number_base.append(self._histograms(scene.expand_as(above)[above], count[above], most))
         self.token_base.weight.copy_(torch.cat(token_base))
         self.number_base.weight.copy_(torch.cat(number_base))
@@ -315,13 +326,18 @@ class TypedChildren(nn.Module):
         count = torch.bincount(group * num_values + value, minlength=size).double()
         return smooth_histograms(count.view(2, self.num_scenes, num_classes, num_values))
 
-    def _scene(self, y: Tensor, layer: int) -> Tensor:
-        r"""The row of the scene in the histograms of the children of a layer."""
-        return layer * self.num_scenes + y // self.num_classes
+    def _token_base(self, y: Tensor, layer: int) -> Tensor:
+        r"""The histograms of the children of a layer."""
+        if layer == 0:
+            return self.child_base(y)
+        return self.token_base((layer - 1) * self.num_scenes + y // self.num_classes)
 
     def _number(self, h: Tensor, y: Tensor, layer: int) -> Tensor:
         r"""The log-probability of each number of children, ``[N, K, most + 1]``."""
-        logits = self.number(h) + self.number_base(self._scene(y, layer))[:, None]
+        logits = (
+            self.number(h)
+            + self.number_base(layer * self.num_scenes + y // self.num_classes)[:, None]
+        )
         too_many = torch.arange(logits.size(-1), device=h.device) > self.fan_outs[layer]
         return log_softmax(logits.masked_fill(too_many, -torch.inf))
 

@@ -63,19 +63,20 @@ def calibrate_weight(
     return low
 
 
-def smooth(z: Tensor, edge_index: Tensor | None) -> Tensor:
-    r"""Averages features over a node and its in-neighbours, twice.
+def smooth(z: Tensor, edge_index: Tensor | None, num_hops: int = NUM_HOPS) -> Tensor:
+    r"""Averages features over a node and its in-neighbours, again and again.
 
     Args:
         z (torch.Tensor): The features, ``[N, D]``.
         edge_index (torch.Tensor, optional): The edges, ``[2, E]``.
+        num_hops (int, optional): How many times. (default: :obj:`2`)
     """
     if edge_index is None:
         return z
     source, target = edge_index.cpu()
     degree = 1 + torch.bincount(target, minlength=z.size(0))
     step = rows_per_block(z.size(1))
-    for _ in range(NUM_HOPS):
+    for _ in range(num_hops):
         total = z.clone()
         for start in range(0, source.numel(), step):  # a block of edges at a time
             part = slice(start, start + step)

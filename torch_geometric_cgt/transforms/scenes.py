@@ -45,8 +45,11 @@ def find_scenes(
         The scene of each root, ``[n]``.
     """
     z = reduce_features(codebook, NUM_COMPONENTS, seed)
-    around = smooth(z[cluster.long()], edge_index)[root]
+    own = z[cluster.long()]
+    near = smooth(own, edge_index, 1)
+    around = smooth(near, edge_index, 1)[root]
     if bool((y >= 0).any()):
-        around = task_space(around, out_of_fold_probabilities(around, y, seed=seed), TASK_WEIGHT)
+        known = torch.cat([own[root], near[root], around], dim=1)
+        around = task_space(around, out_of_fold_probabilities(known, y, seed=seed), TASK_WEIGHT)
     found = FlowKMeans(num_scenes, k, random_state=seed).fit(around)
     return torch.from_numpy(found.labels_).long()
