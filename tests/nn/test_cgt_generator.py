@@ -350,7 +350,7 @@ def test_marginals_of_scenes_differ_where_the_scenes_do():
 
     root, child, *below = bases(trees)  # scenes at random tell nothing, labels something
     for base in (root, child):
-        assert torch.allclose(base[0].exp(), base[1].exp(), atol=0.03)
+        assert torch.allclose(base[0].exp(), base[1].exp(), atol=0.05)  # of 1,000 trees each
     for share in (base.exp() for base in below):
         assert torch.allclose(share[:, 0], share[:, 1], atol=0.03)
         assert torch.allclose(share[:, 0], share[:, 2], atol=0.03)  # a scene that was not seen

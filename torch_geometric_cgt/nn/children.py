@@ -334,10 +334,8 @@ class TypedChildren(nn.Module):
 
     def _number(self, h: Tensor, y: Tensor, layer: int) -> Tensor:
         r"""The log-probability of each number of children, ``[N, K, most + 1]``."""
-        logits = (
-            self.number(h)
-            + self.number_base(layer * self.num_scenes + y // self.num_classes)[:, None]
-        )
+        base = self.number_base(layer * self.num_scenes + y // self.num_classes)
+        logits = self.number(h) + base[:, None]
         too_many = torch.arange(logits.size(-1), device=h.device) > self.fan_outs[layer]
         return log_softmax(logits.masked_fill(too_many, -torch.inf))
 
