@@ -24,7 +24,8 @@ def find_scenes(
     seed: int = 0,
 ) -> Tensor:
     r"""Groups roots by what a GNN sees around them: cluster means, averaged
-    over two hops, and the class that a linear model reads off that average.
+    over two hops, and the class probabilities of a linear model that sees a
+    root, its neighbours and that average apart.
 
     A scene tells how far a neighbourhood agrees with the label of its root.
     Labels are looked at out of fold, so that a root whose surroundings speak
