@@ -207,6 +207,8 @@ SWITCHES = [
     {'siblings': 'typed', 'num_types': 2},
     {'siblings': 'typed', 'num_types': 3, 'repeats': False},
     {'siblings': 'typed', 'num_types': 2, 'vocabulary': 'cells'},
+    {'siblings': 'typed', 'num_types': 2, 'num_scenes': 4},
+    {'num_scenes': 4},
 ]
 
 
@@ -217,7 +219,8 @@ def test_probabilities_of_all_trees_add_up_to_one(fan_outs, switches):
     model = make(fan_outs, num_tokens=3, **switches)
     trees = all_trees(model)
     for label in range(model.num_classes):
-        log_prob = model.log_prob(trees, torch.full((len(trees),), label))
+        y = torch.full((len(trees),), label)
+        log_prob = model.log_prob(trees, y, y + 1)
         assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-9)
 
 
@@ -228,8 +231,9 @@ def test_samples_come_from_the_model(fan_outs, switches):
     model = make(fan_outs, num_tokens=2, **switches)
     trees, draws = all_trees(model), 10_000
     y = torch.ones(draws, dtype=torch.long)
-    tokens = model.sample(y, torch.Generator().manual_seed(0))
-    expected = draws * model.log_prob(trees, y[: len(trees)]).exp()
+    tokens = model.sample(y, torch.Generator().manual_seed(0), y + 2)
+    y = y[: len(trees)]
+    expected = draws * model.log_prob(trees, y, y + 2).exp()
     base = (model.num_tokens + 1) ** torch.arange(model.shape.num_slots)
     counts = torch.bincount((tokens * base).sum(dim=1), minlength=3**model.shape.num_slots)
     observed = counts[(trees * base).sum(dim=1)]
