@@ -4,8 +4,10 @@ import torch
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets.scenes import SceneTable
 from torch_geometric_cgt.datasets.sharpness import (
+    Sharpness,
     TreeProbe,
     Trees,
+    choose_draw,
     find_sharpness,
     source_accuracy,
 )
@@ -153,3 +155,15 @@ def test_nothing_to_tell_apart_is_no_error():
     trees = noisy_trees(0.5, 0, n=10)
     same = Trees(trees.tokens, torch.zeros(10).long(), trees.split)
     assert probe.accuracy(same) == 1.0
+
+
+def test_of_several_releases_the_one_closest_to_the_aim_is_chosen():
+    probe = TreeProbe(torch.eye(3), TreeShape.of([2]))
+    shares = [0.2, 0.5, 0.8]
+    aim = probe.accuracy(noisy_trees(0.5, seed=7))
+    found = choose_draw(
+        Sharpness(aim=aim), probe, lambda i: noisy_trees(shares[i], seed=i), num_draws=3
+    )
+    assert found.draw == 1 and len(found.draws) == 3
+    alone = choose_draw(Sharpness(aim=aim), probe, lambda i: pytest.fail('drawn'), num_draws=1)
+    assert alone.draw == 0 and alone.draws == []

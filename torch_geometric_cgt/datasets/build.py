@@ -22,6 +22,7 @@ from torch_geometric_cgt.datasets.sharpness import (
     Sharpness,
     TreeProbe,
     Trees,
+    choose_draw,
     find_sharpness,
     source_accuracy,
 )
@@ -36,6 +37,7 @@ from torch_geometric_cgt.transforms.scenes import find_scenes
 
 ENCODE_BLOCK = 1 << 16  # roots per block
 CALIBRATION_ROOTS = 10_000  # of the source are enough for one number
+MAX_DRAWS, DRAWN_TREES = 8, 12_000  # releases of small graphs to choose from, and all their trees
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,28 @@ class Run:
 
         aim = source_accuracy(self.source.data.x, [draw_real(i) for i in range(2)], self.shape)
         probe = TreeProbe(self.codebook, self.shape)
-        return {}, find_sharpness(aim, probe, draw_new, size, self.log).to_dict()
+        found = find_sharpness(aim, probe, draw_new, size, self.log)
+
+        def draw_release(i: int) -> Trees:
+            y, split, scene = self.draw_release_conditions(found, i)
+            seed = self._seed('sample', i)
+            tokens = sample(self.generator, y, seed, device=self.device, log=False, scene=scene)
+            return Trees(tokens, y, split)
+
+        num_draws = max(1, min(MAX_DRAWS, DRAWN_TREES // self.num_samples))
+        return {}, choose_draw(found, probe, draw_release, num_draws).to_dict()
+
+    @property
+    def num_samples(self) -> int:
+        r"""The number of trees of the release."""
+        return self.config.num_samples or self.root.numel()
+
+    def draw_release_conditions(
+        self, sharpness: Sharpness, draw: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Labels, splits and scenes of one of the releases to choose from."""
+        rng = torch.Generator().manual_seed(self._seed('labels', draw))
+        return self.draw_conditions(self.num_samples, sharpness.value, rng)
 
     def draw_conditions(
         self, num_samples: int, sharpness: float, rng: torch.Generator
@@ -275,18 +298,18 @@ class Run:
         r"""Trees are drawn by all processes, shard by shard, and given to the
         first one, mapped from a file.
         """
-        rng = torch.Generator().manual_seed(self._seed('labels'))
-        num_samples = self.config.num_samples or self.root.numel()
-        y, split, scene = self.draw_conditions(num_samples, sharpness.value, rng)
+        y, split, scene = self.draw_release_conditions(sharpness, sharpness.draw)
         with self._timed('sample'), self.world.together('sample'):
-            shards = TokenShards(self.work / 'sample', num_samples, self.shape.num_slots, BLOCK)
+            shards = TokenShards(
+                self.work / 'sample', self.num_samples, self.shape.num_slots, BLOCK
+            )
             missing = self.world.first(shards.missing())  # before anybody writes
             blocks = missing[self.world.rank :: self.world.size]
             for block, tokens in sample_blocks(
                 self.generator,
                 y,
                 blocks,
-                self._seed('sample'),
+                self._seed('sample', sharpness.draw),
                 device=self.device,
                 log=self.log,
                 scene=scene,
@@ -300,8 +323,8 @@ class Run:
         trees.validate()
         return trees
 
-    def _seed(self, stage: str) -> int:
-        return stage_seed(self.config.seed, stage)
+    def _seed(self, stage: str, draw: int = 0) -> int:
+        return stage_seed(self.config.seed, f'{stage}/{draw}' if draw else stage)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
