@@ -25,8 +25,8 @@ def draw(index, rng):
 Y = torch.arange(100) % 2
 
 
-# The histograms that typed siblings start from know nearly all of this rule.
-@pytest.mark.parametrize('siblings, start', [('independent', 1.0), ('typed', 0.005)])
+# The histograms that typed siblings start from know all of this rule: there is little to learn.
+@pytest.mark.parametrize('siblings, start', [('independent', 1.0), ('typed', 0.0)])
 def test_fit_learns_a_deterministic_rule(siblings, start):
     generator = model(siblings=siblings)
     result = fit(generator, draw, Y, FitConfig(epochs=40, batch_size=16, lr=0.01), log=False)
