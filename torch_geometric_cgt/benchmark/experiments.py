@@ -1,0 +1,134 @@
+r"""The experiments of the benchmark, as data: who is measured where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_geometric_cgt.benchmark.cells import CellKey
+
+DATASETS = ('Cora', 'CiteSeer', 'PubMed', 'Computers', 'Photo', 'CS', 'Physics')
+AGGREGATION = ('GCN', 'SGC', 'GIN', 'GAT')
+SAMPLING = ('GraphSAGE', 'AS-GCN', 'FastGCN', 'PASS')
+
+
+@dataclass(frozen=True)
+class Experiment:
+    r"""One table: datasets x levels x models x variants of the generator."""
+
+    name: str
+    title: str
+    level_name: str
+    levels: tuple[str, ...]
+    models: tuple[str, ...]
+    datasets: tuple[str, ...] = DATASETS
+    variants: tuple[str, ...] = ('',)
+    scenario: str | None = None  # the number it has in the paper
+
+    def keys(self, datasets: tuple[str, ...] | None = None, seeds: int = 1) -> list[CellKey]:
+        r"""All cells of the table, the cheapest order first: what shares a
+        generated graph is together.
+        """
+        return [
+            CellKey(self.name, dataset, level, model, variant, seed)
+            for seed in range(seeds)
+            for dataset in datasets or self.datasets
+            for level in self.levels
+            for variant in self.variants
+            for model in self.models
+        ]
+
+
+EXPERIMENTS = {
+    e.name: e
+    for e in (
+        Experiment(
+            'aggregation',
+            'Noisy edges and aggregation',
+            'noisy edges',
+            ('0', '2', '4'),
+            AGGREGATION,
+            scenario='1',
+        ),
+        Experiment(
+            'sampling',
+            'Noisy edges and sampling',
+            'noisy edges',
+            ('0', '2', '4'),
+            SAMPLING,
+            scenario='2',
+        ),
+        Experiment(
+            'number',
+            'Number of sampled neighbours',
+            'neighbours',
+            ('1', '3', '5'),
+            SAMPLING,
+            scenario='3',
+        ),
+        Experiment(
+            'shift',
+            'Shift between training and test',
+            'alpha',
+            ('iid', '0.01', '0.3'),
+            ('GCN', 'SGC', 'GAT', 'PPNP'),
+            scenario='4',
+        ),
+        Experiment(
+            'link',
+            'Link prediction',
+            'predictor',
+            ('Dot', 'MLP'),
+            AGGREGATION,
+            DATASETS[:5],
+        ),
+        Experiment(
+            'ablation',
+            'Parts of the generator left out',
+            'noisy edges',
+            ('0',),
+            (*AGGREGATION, *SAMPLING, 'PPNP'),
+            DATASETS[:3],
+            ('', 'no label', 'no layer position', 'no attention mask', 'none of the three'),
+        ),
+        Experiment(
+            'exchange',
+            'Trained on one graph, tested on another',
+            'trained on / tested on',
+            (
+                'original / original',
+                'CiteSeer / original',
+                'PubMed / original',
+                'generated / original',
+                'original / generated',
+                'generated / generated',
+            ),
+            ('GCN',),
+            ('Cora',),
+        ),
+        Experiment(
+            'statistics',
+            'Statistics of computation graphs',
+            'neighbours',
+            ('5', '20'),
+            ('',),
+        ),
+        Experiment(
+            'control',
+            'Graphs that must not pass',
+            'noisy edges',
+            ('0',),
+            AGGREGATION,
+            DATASETS[:2],
+            ('shuffled labels', 'random children'),
+        ),
+    )
+}
+
+
+def find_experiment(name: str) -> Experiment:
+    r"""An experiment by its name or by its number in the paper."""
+    for experiment in EXPERIMENTS.values():
+        if name in (experiment.name, experiment.scenario):
+            return experiment
+    numbers = [e.scenario for e in EXPERIMENTS.values() if e.scenario]
+    raise ValueError(f"Unknown scenario '{name}'; choose from {[*numbers, *EXPERIMENTS]}")
