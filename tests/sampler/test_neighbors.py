@@ -70,7 +70,7 @@ def test_same_seed_same_trees():
 
 def test_edges_of_rows_and_of_a_subgraph():
     edge_index = torch.tensor([[1, 2, 3, 0, 3], [0, 0, 0, 2, 2]])
-    graph = InNeighbors.from_edge_index(edge_index, 4)
+    graph = InNeighbors.from_edge_index(edge_index, 4, keep_edge=True)
     assert graph.target.tolist() == [0, 0, 0, 2, 2]
     rows = graph.rows(torch.tensor([2, -1, 0, 2]))
     assert rows.ptr.tolist() == [0, 2, 2, 5, 7]

@@ -48,7 +48,7 @@ def test_graph_without_edges():
 
 def test_calls_copy_neither_the_edges_nor_the_clusters():
     graph = small_graph()
-    graph = InNeighbors(graph.ptr, graph.source.repeat(50_000), graph.edge)  # 16 MB
+    graph = InNeighbors(graph.ptr, graph.source.repeat(50_000))  # 16 MB
     cluster = torch.zeros(2_000_000, dtype=torch.long)
     with torch.profiler.profile(profile_memory=True) as profile:
         tree = sample_trees(graph, torch.tensor([0]), TreeShape.of([3, 2]))

@@ -1,6 +1,7 @@
 import torch
 
 from tests.conftest import random_graph
+from torch_geometric_cgt.sampler import InNeighbors
 from torch_geometric_cgt.transforms.calibrate import calibrate_weight, smooth
 
 
@@ -9,8 +10,11 @@ def test_smoothing_by_hand():
     edge_index = torch.tensor([[1, 2], [0, 1]])  # 1 -> 0, 2 -> 1
     once = torch.tensor([[3.0], [9.0], [12.0]])
     twice = torch.tensor([[6.0], [10.5], [12.0]])
-    assert not torch.equal(smooth(z, edge_index), once)
-    assert torch.equal(smooth(z, edge_index), twice)
+    graph = InNeighbors.from_edge_index(edge_index, 3)
+    assert torch.equal(smooth(z, graph, 1), once)
+    assert torch.equal(smooth(z, graph), twice)
+    nobody = InNeighbors.from_edge_index(edge_index[:, :0], 3)
+    assert torch.equal(smooth(z, nobody), z)
     assert smooth(z, None) is z
 
 

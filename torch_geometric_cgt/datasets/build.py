@@ -202,7 +202,7 @@ class Run:
         scene = find_scenes(
             self.cluster,
             self.codebook,
-            self.source.data.edge_index,
+            self.graph,
             self.root,
             self.y.masked_fill(~seen, -1) if seen.any() else self.y,
             num_scenes,

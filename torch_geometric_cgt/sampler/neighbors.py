@@ -20,14 +20,17 @@ class InNeighbors:
 
     ptr: Tensor  # [N + 1]
     source: Tensor  # [E] sorted by target, in the order of the edges inside a target
-    edge: Tensor  # [E] position in the given edge_index
+    edge: Tensor | None = None  # [E] position in the given edge_index, where that is kept
 
     @classmethod
-    def from_edge_index(cls, edge_index: Tensor, num_nodes: int) -> InNeighbors:
+    def from_edge_index(
+        cls, edge_index: Tensor, num_nodes: int, keep_edge: bool = False
+    ) -> InNeighbors:
         r"""Compresses an :obj:`edge_index` of shape ``[2, E]``."""
         target, edge = torch.sort(edge_index[1], stable=True)
         ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=target.device))
-        return cls(ptr, edge_index[0][edge], edge)
+        del target  # of a large graph, a gigabyte
+        return cls(ptr, edge_index[0][edge], edge if keep_edge else None)
 
     @property
     def num_nodes(self) -> int:
@@ -52,12 +55,12 @@ class InNeighbors:
         ptr = F.pad(degree.cumsum(0), (1, 0))
         shift = (self.ptr[node.clamp(min=0)] - ptr[:-1]).repeat_interleave(degree)
         position = torch.arange(shift.numel(), device=shift.device) + shift
-        return InNeighbors(ptr, self.source[position], self.edge[position])
+        return InNeighbors(ptr, self.source[position], _at(self.edge, position))
 
     def keep(self, mask: Tensor) -> InNeighbors:
         r"""The same nodes with the edges of a mask ``[E]`` alone."""
         ptr = F.pad(mask.cumsum(0), (1, 0))[self.ptr]
-        return InNeighbors(ptr, self.source[mask], self.edge[mask])
+        return InNeighbors(ptr, self.source[mask], _at(self.edge, mask))
 
     def within(self, node: Tensor) -> InNeighbors:
         r"""The subgraph of some nodes, given in ascending order, with all edges
@@ -76,6 +79,10 @@ class InNeighbors:
         # index_select is several times as fast as indexing with brackets.
         source = self.source.index_select(0, position.clamp(min=0).reshape(-1))
         return source.view_as(position).masked_fill_(position < 0, -1)
+
+
+def _at(edge: Tensor | None, position: Tensor) -> Tensor | None:
+    return None if edge is None else edge[position]
 
 
 def sample_positions(

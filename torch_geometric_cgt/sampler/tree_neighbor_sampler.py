@@ -56,7 +56,7 @@ class TreeNeighborSampler(BaseSampler):
         if isinstance(data, (tuple, list)) and isinstance(data[-1], ForestGraphStore):
             self.graph = data[-1].forest  # needs no edges to know who is whose child
         else:
-            self.graph = InNeighbors.from_edge_index(*_edges_of(data))
+            self.graph = InNeighbors.from_edge_index(*_edges_of(data), keep_edge=True)
         self.shape = TreeShape.of(num_neighbors)
         self.seed = seed
         self._generator: torch.Generator | None = None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from torch_geometric_cgt.quantizer import cluster_means, reduce_features
-from torch_geometric_cgt.quantizer.rows import rows_per_block
 from torch_geometric_cgt.quantizer.task import probe_accuracy
+from torch_geometric_cgt.sampler import InNeighbors
 
 WEIGHTS = (0.1, 0.2, 0.4, 0.8, 1.6)
 NUM_HOPS = 2
@@ -44,12 +44,15 @@ def calibrate_weight(
     """
     # Averaging is linear: it can run on few components, and on the codebook's alone.
     z = reduce_features(x, NUM_COMPONENTS, seed)
-    aim = probe_accuracy(smooth(z, edge_index), y, seed, train_mask)
+    graph = None
+    if edge_index is not None:
+        graph = InNeighbors.from_edge_index(edge_index.cpu(), z.size(0))
+    aim = probe_accuracy(smooth(z, graph), y, seed, train_mask)
 
     def gap(weight: float) -> float:
         cluster = quantized(weight)
         codebook = cluster_means(z, cluster, int(cluster.max()) + 1)
-        score = probe_accuracy(smooth(codebook[cluster], edge_index), y, seed, train_mask)
+        score = probe_accuracy(smooth(codebook[cluster], graph), y, seed, train_mask)
         return score - aim
 
     low, low_gap = 0.0, gap(0.0)
@@ -63,23 +66,18 @@ def calibrate_weight(
     return low
 
 
-def smooth(z: Tensor, edge_index: Tensor | None, num_hops: int = NUM_HOPS) -> Tensor:
+def smooth(z: Tensor, graph: InNeighbors | None, num_hops: int = NUM_HOPS) -> Tensor:
     r"""Averages features over a node and its in-neighbours, again and again.
 
     Args:
         z (torch.Tensor): The features, ``[N, D]``.
-        edge_index (torch.Tensor, optional): The edges, ``[2, E]``.
+        graph (InNeighbors, optional): The neighbours.
         num_hops (int, optional): How many times. (default: :obj:`2`)
     """
-    if edge_index is None:
+    if graph is None:
         return z
-    source, target = edge_index.cpu()
-    degree = 1 + torch.bincount(target, minlength=z.size(0))
-    step = rows_per_block(z.size(1))
-    for _ in range(num_hops):
-        total = z.clone()
-        for start in range(0, source.numel(), step):  # a block of edges at a time
-            part = slice(start, start + step)
-            total.index_add_(0, target[part], z[source[part]])
-        z = total / degree[:, None]
+    degree = 1 + graph.ptr.diff()
+    for _ in range(num_hops):  # sums of rows without a row per edge
+        total = F.embedding_bag(graph.source, z, graph.ptr[:-1], mode='sum')
+        z = total.add_(z).div_(degree[:, None])
     return z

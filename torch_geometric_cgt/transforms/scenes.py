@@ -7,6 +7,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.quantizer import FlowKMeans, reduce_features
 from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
+from torch_geometric_cgt.sampler import InNeighbors
 from torch_geometric_cgt.transforms.calibrate import smooth
 
 NUM_COMPONENTS = 64
@@ -16,7 +17,7 @@ TASK_WEIGHT = 2.0  # of class probabilities beside averaged features of unit var
 def find_scenes(
     cluster: Tensor,
     codebook: Tensor,
-    edge_index: Tensor,
+    graph: InNeighbors,
     root: Tensor,
     y: Tensor,
     num_scenes: int,
@@ -34,7 +35,7 @@ def find_scenes(
     Args:
         cluster (torch.Tensor): The cluster of each node, ``[N]``.
         codebook (torch.Tensor): The mean feature vectors, ``[m, F]``.
-        edge_index (torch.Tensor): The edges, ``[2, E]``.
+        graph (InNeighbors): The neighbours of each node.
         root (torch.Tensor): The nodes that are grouped, ``[n]``.
         y (torch.Tensor): The labels of these that may be learned from, ``[n]``,
             negative elsewhere.
@@ -47,8 +48,8 @@ def find_scenes(
     """
     z = reduce_features(codebook, NUM_COMPONENTS, seed)
     own = z[cluster.long()]
-    near = smooth(own, edge_index, 1)
-    around = smooth(near, edge_index, 1)[root]
+    near = smooth(own, graph, 1)
+    around = smooth(near, graph, 1)[root]
     if bool((y >= 0).any()):
         known = torch.cat([own[root], near[root], around], dim=1)
         around = task_space(around, out_of_fold_probabilities(known, y, seed=seed), TASK_WEIGHT)
