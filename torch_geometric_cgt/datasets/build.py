@@ -196,7 +196,8 @@ class Run:
         num_classes = self.source.num_classes
         num_scenes = self.config.num_scenes_for(self.y.numel(), num_classes)
         if num_scenes == 0:  # roots of one label and split are one
-            pairs = self.split.long() * num_classes + self.y.long()
+            sees_label = self.config.generator.get('label_conditioning', True)
+            pairs = self.split.long() * num_classes + self.y.long() * sees_label
             return {'scene': pairs.unique(return_inverse=True)[1]}, {}
         seen = masks_of(self.split)['train_mask']
         scene = find_scenes(

@@ -4,19 +4,18 @@ the label as those of the source.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from tqdm import tqdm
 
 from torch_geometric_cgt.data import TreeShape, masks_of
 from torch_geometric_cgt.quantizer import reduce_features
+from torch_geometric_cgt.quantizer.task import fit_linear
 
 LOWEST, HIGHEST, NUM_STEPS = 0.25, 8.0, 7
 NUM_COMPONENTS = 512
@@ -90,9 +89,7 @@ class TreeProbe:
         if trees.y[train].unique().numel() < 2:  # nothing to tell apart
             return 1.0
         model = LogisticRegression(C=10.0, max_iter=300, tol=1e-3)
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', ConvergenceWarning)
-            model.fit(rows[train].numpy(), trees.y[train].numpy())
+        fit_linear(model, rows[train].numpy(), trees.y[train].numpy())
         return float(model.score(rows[~train].numpy(), trees.y[~train].numpy()))
 
 

@@ -3,6 +3,7 @@ r"""Clusters that know the task: features joined with out-of-fold class probabil
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 MAX_TRAIN_ROWS = 20_000  # enough to fit a linear model; all rows are predicted
@@ -50,13 +52,21 @@ def out_of_fold_probabilities(
             total[predicted[:, None], columns] += 1.0
         else:
             model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=100, C=0.1))
-            with warnings.catch_warnings():
-                warnings.simplefilter('ignore', ConvergenceWarning)
-                model.fit(z[train].double().numpy(), labels[train])
+            fit_linear(model, z[train].double().numpy(), labels[train])
             for part in np.array_split(predicted, 1 + predicted.size // PREDICT_ROWS):
                 total[part[:, None], columns] += model.predict_proba(z[part].double().numpy())
         times[predicted] += 1
     return total / np.maximum(times, 1)
+
+
+def fit_linear(model: Any, z: np.ndarray, y: np.ndarray) -> None:
+    r"""Fits a linear model as far as it gets, in one thread: steps of its
+    solver are too small to share, and threads that wait for each other on
+    busy cores take ten times as long.
+    """
+    with warnings.catch_warnings(), threadpool_limits(1, 'blas'):
+        warnings.simplefilter('ignore', ConvergenceWarning)
+        model.fit(z, y)
 
 
 def task_space(z: Tensor, probabilities: np.ndarray, weight: float) -> Tensor:
