@@ -90,8 +90,10 @@ def estimate(
 
     Seeds are drawn anew with replacement; pairs that were run with the same
     seeds share the draw, since they share graphs. An interval is what lies
-    between the quantiles of the measure over all draws. With few seeds it is
-    rather too narrow; there is none if a pair was run with one seed only.
+    between the quantiles of the measure over all draws. Means of a draw are
+    noisier than those of all seeds, so intervals lean to the worse side; with
+    few seeds they are rather too narrow. There is none if a pair was run with
+    one seed only.
 
     Args:
         pairs (list[Pair]): The pairs; without any, nothing is known.
