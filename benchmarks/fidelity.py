@@ -24,12 +24,8 @@ from cells import add_cell, read_cells
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.evaluate import tree_sets
-from torch_geometric_cgt.benchmark.statistics import (
-    agreement,
-    duplicates,
-    wasserstein,
-    zero_vectors,
-)
+from torch_geometric_cgt.benchmark.metrics import agreement
+from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
 from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
 from torch_geometric_cgt.data import random_split
 from torch_geometric_cgt.data.split import masks_of

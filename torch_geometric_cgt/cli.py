@@ -12,6 +12,8 @@ from pathlib import Path
 
 from torch_geometric_cgt.benchmark import MODELS, Evaluation, evaluate_dataset
 from torch_geometric_cgt.benchmark.report import write_report
+from torch_geometric_cgt.benchmark.results import read_results, write_results
+from torch_geometric_cgt.benchmark.table_files import as_text
 from torch_geometric_cgt.data.files import require_writable
 from torch_geometric_cgt.datasets import SOURCES, SyntheticCGTDataset, load_source
 from torch_geometric_cgt.errors import CGTError
@@ -70,6 +72,15 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument('--out', type=Path, required=True, help='folder of the report')
     command.set_defaults(run=evaluate)
+
+    command = commands.add_parser(
+        'report', help='tables and a page of finished benchmark cells, beside the paper'
+    )
+    command.add_argument(
+        'cells', type=Path, nargs='+', help='files of cells, or folders with such files (*.jsonl)'
+    )
+    command.add_argument('--out', type=Path, required=True, help='folder of the report')
+    command.set_defaults(run=report)
     return parser
 
 
@@ -164,6 +175,18 @@ def evaluate(args: argparse.Namespace) -> None:
         print(f'Wrote {path}')
     print(table(result))
     print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')
+
+
+def report(args: argparse.Namespace) -> None:
+    r"""``cgt report``"""
+    results = read_results(args.cells)
+    require_writable(args.out)
+    paths = write_results(args.out, results)
+    print(as_text(results.headline(intervals=False)))
+    print(f'Wrote {len(paths)} files to {args.out}')
+    for path in paths:
+        if path.parent == args.out:
+            print(f'  {path}')
 
 
 def table(result: Evaluation) -> str:

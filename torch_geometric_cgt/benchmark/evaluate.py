@@ -10,14 +10,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from torch_geometric_cgt.benchmark.metrics import agreement
 from torch_geometric_cgt.benchmark.models import MODELS
 from torch_geometric_cgt.benchmark.rows import as_rows
-from torch_geometric_cgt.benchmark.statistics import (
-    agreement,
-    duplicates,
-    wasserstein,
-    zero_vectors,
-)
+from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
 from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, test_gnn, train_gnn
 from torch_geometric_cgt.data import TokenTrees, tokens_of
 from torch_geometric_cgt.datasets.config import stage_seed

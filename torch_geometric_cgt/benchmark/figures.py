@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 COLORS = {'original': '#5b6472', 'quantized': '#d98e2b', 'generated': '#2563b8'}
 STYLE: Any = {
@@ -17,7 +19,13 @@ STYLE: Any = {
     'axes.spines.right': False,
     'svg.fonttype': 'none',
     'svg.hashsalt': 'cgt',
+    'text.parse_math': False,  # a name with dollar signs is a name
 }
+# Told apart by those who do not see all colours.
+PALETTE = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#3b3f46', '#8c6d1f')
+MARKERS = 'os^DvP*Xh<>p'
+BAND = 0.03  # on both sides of the diagonal
+SMALL = (2.9, 2.2)  # inches
 
 
 def scatter(models: list[str], original: list[float], generated: list[float]) -> str:
@@ -26,42 +34,130 @@ def scatter(models: list[str], original: list[float], generated: list[float]) ->
         figure, axes = _figure(4.6, 4.2)
         low = min(*original, *generated) - 0.05
         high = min(1.02, max(*original, *generated) + 0.05)
-        axes.plot([low, high], [low, high], color='#9aa2ad', linewidth=1, zorder=0)
-        axes.fill_between(
-            [low, high],
-            [low - 0.03, high - 0.03],
-            [low + 0.03, high + 0.03],
-            color='#9aa2ad',
-            alpha=0.15,
-            linewidth=0,
-            zorder=0,
-        )
+        _diagonal(axes, low, high)
         for i, (model, x, y) in enumerate(zip(models, original, generated, strict=True)):
             color = matplotlib.colormaps['tab10'](i % 10)
             axes.scatter([x], [y], color=[color], s=46, label=model, zorder=2)
-        axes.set(xlim=(low, high), ylim=(low, high), aspect='equal')
         axes.set(xlabel='accuracy on the original', ylabel='accuracy on the generated graph')
         axes.legend(frameon=False, loc='upper left')
         return _svg(figure)
 
 
-def histogram(counts: dict[str, list[int]], label: str) -> str:
-    r"""Histograms of one statistic, one line per graph."""
+def pair_scatter(
+    points: Sequence[tuple[str, str, float, float]],
+    datasets: Sequence[str],
+    models: Sequence[str],
+    limits: tuple[float, float],
+) -> str:
+    r"""Scores of many models on many graphs: a colour for each dataset, a
+    marker for each model.
+
+    Args:
+        points (list): Dataset, model, score on the original and score on the
+            generated graph.
+        datasets (list[str]): All datasets; their order gives the colours.
+        models (list[str]): All models; their order gives the markers.
+        limits (tuple[float, float]): Of both axes.
+    """
     with matplotlib.rc_context(STYLE):
-        figure, axes = _figure(4.6, 3.1)
+        figure, axes = _figure(4.6, 5.0)
+        _diagonal(axes, *limits)
+        color = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(datasets)}
+        marker = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(models)}
+        for dataset, model in dict.fromkeys(point[:2] for point in points):
+            x, y = zip(*(p[2:] for p in points if p[:2] == (dataset, model)), strict=True)
+            style: Any = {'color': color[dataset], 'marker': marker[model], 'alpha': 0.8}
+            axes.scatter(x, y, s=34, linewidths=0, zorder=2, **style)
+        axes.set(xlabel='accuracy on the original', ylabel='accuracy on the generated graph')
+        shown = {dataset for dataset, *_ in points}
+        blank: Any = {'linestyle': 'none'}
+        handles = [
+            Line2D([], [], color=color[name], marker='s', label=name, **blank)
+            for name in datasets
+            if name in shown
+        ]
+        shown = {model for _, model, *_ in points}
+        handles += [
+            Line2D([], [], color='#5b6472', marker=marker[name], label=name, **blank)
+            for name in models
+            if name in shown
+        ]
+        figure.legend(
+            handles=handles, loc='outside lower center', ncols=4, frameon=False, fontsize=9
+        )
+        return _svg(figure)
+
+
+def bars(
+    labels: Sequence[str],
+    means: Mapping[str, Sequence[float | None]],
+    paper: Mapping[str, Sequence[float | None]],
+) -> str:
+    r"""Mean scores, one group of bars per label.
+
+    Args:
+        labels (list[str]): Of the groups.
+        means (dict[str, list]): The heights of each column, :obj:`None`
+            where there is no bar; a group without any was not run.
+        paper (dict[str, list]): Heights at which a line is drawn over a bar.
+    """
+    with matplotlib.rc_context({**STYLE, 'font.size': 9}):
+        figure, axes = _figure(max(SMALL[0], 0.75 * len(labels)), SMALL[1])
+        width = 0.8 / len(means)
+        for i, (column, heights) in enumerate(means.items()):
+            left = [x - 0.4 + i * width for x in range(len(labels))]
+            shown = [(start, h) for start, h in zip(left, heights, strict=True) if h is not None]
+            axes.bar(
+                [start for start, _ in shown],
+                [height for _, height in shown],
+                width * 0.92,
+                align='edge',
+                color=COLORS[column],
+            )
+            for start, line in zip(left, paper.get(column, []), strict=column in paper):
+                if line is not None:
+                    axes.plot([start, start + width * 0.92], [line] * 2, color='#000', lw=1.5)
+        for x, heights in enumerate(zip(*means.values(), strict=True)):
+            if all(height is None for height in heights):
+                axes.text(
+                    x, 0.03, 'not run', rotation=90, ha='center', va='bottom', color='#98a0ab'
+                )
+        long = max(map(len, labels)) > 8
+        axes.set_xticks(
+            range(len(labels)), labels, rotation=30 * long, ha='right' if long else 'center'
+        )
+        axes.tick_params(axis='x', length=0)
+        axes.set(xlim=(-0.6, len(labels) - 0.4), ylim=(0, 1), yticks=[0, 0.25, 0.5, 0.75, 1])
+        axes.grid(axis='y', color='#dfe3e8', linewidth=0.7)
+        axes.set_axisbelow(True)
+        return _svg(figure)
+
+
+def histogram(counts: Mapping[str, Sequence[int]], label: str, small: bool = False) -> str:
+    r"""Histograms of one statistic, one line per graph.
+
+    Args:
+        counts (dict[str, list[int]]): The counts of each graph.
+        label (str): Of the statistic.
+        small (bool, optional): Whether the page explains colours and height
+            of many such figures at once. (default: :obj:`False`)
+    """
+    with matplotlib.rc_context({**STYLE, 'font.size': 9} if small else STYLE):
+        figure, axes = _figure(*(SMALL if small else (4.6, 3.1)))
         for column, values in counts.items():
             total = max(1, sum(values))
             axes.stairs(
                 [value / total for value in values],
                 [i - 0.5 for i in range(len(values) + 1)],
-                color=COLORS[column],
+                color=COLORS.get(column, '#009e73'),
                 label=column,
                 linewidth=1.6,
                 fill=column == 'original',
                 alpha=0.35 if column == 'original' else 1.0,
             )
-        axes.set(xlabel=label, ylabel='share of computation graphs')
-        axes.legend(frameon=False)
+        axes.set(xlabel=label, ylabel='' if small else 'share of computation graphs')
+        if not small:
+            axes.legend(frameon=False)
         return _svg(figure)
 
 
@@ -82,6 +178,17 @@ def loss_curve(train: list[float], holdout: list[float], best: int) -> str:
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height), layout='constrained')
     return figure, figure.add_subplot()
+
+
+def _diagonal(axes: Axes, low: float, high: float) -> None:
+    r"""Where both scores are the same, and a band of those that are close."""
+    ends = [low, high]
+    axes.plot(ends, ends, color='#9aa2ad', linewidth=1, zorder=0)
+    below, above = [end - BAND for end in ends], [end + BAND for end in ends]
+    axes.fill_between(ends, below, above, color='#9aa2ad', alpha=0.15, linewidth=0, zorder=0)
+    axes.set(xlim=(low, high), ylim=(low, high), aspect='equal')
+    ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
+    axes.set(xticks=ticks, yticks=ticks)
 
 
 def _svg(figure: Figure) -> str:

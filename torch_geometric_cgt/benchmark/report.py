@@ -2,12 +2,11 @@ r"""The report of an evaluation: JSON always, one HTML page where it can be draw
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
+from torch_geometric_cgt.benchmark.template import can_render, render
 from torch_geometric_cgt.data.files import write_text
 
 TITLES = {
@@ -30,30 +29,16 @@ def write_report(folder: Path, report: dict[str, Any]) -> list[Path]:
     """
     paths = [folder / 'report.json']
     write_text(paths[0], json.dumps(report, indent=2) + '\n')
-    if all(map(importlib.util.find_spec, ('matplotlib', 'jinja2'))):
+    if can_render():
         paths.append(folder / 'report.html')
         write_text(paths[1], render_report(report))
-    else:
-        warnings.warn(
-            "No HTML without matplotlib and jinja2: pip install 'torch-geometric-cgt[report]'",
-            stacklevel=2,
-        )
     return paths
 
 
 def render_report(report: dict[str, Any]) -> str:
     r"""The HTML page, with styles and figures inside."""
-    import jinja2
-
     from torch_geometric_cgt.benchmark import figures
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     mean, fit = report['mean'], report.get('fit')
     drawn = {
         'scatter': figures.scatter(report['models'], mean['original'], mean['generated']),
@@ -65,6 +50,6 @@ def render_report(report: dict[str, Any]) -> str:
         {'model': model, 'means': {column: mean[column][i] for column in mean}}
         for i, model in enumerate(report['models'])
     ]
-    return environment.get_template('report.html').render(
-        report=report, card=report['card'], rows=rows, titles=TITLES, figures=drawn
+    return render(
+        'report.html', report=report, card=report['card'], rows=rows, titles=TITLES, figures=drawn
     )

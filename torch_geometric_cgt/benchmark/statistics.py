@@ -2,7 +2,6 @@ r"""Statistics of computation graphs, and how far two sets of them are apart."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,35 +40,3 @@ def wasserstein(a: Tensor, b: Tensor) -> float:
     p = torch.bincount(a, minlength=size).double() / a.numel()
     q = torch.bincount(b, minlength=size).double() / b.numel()
     return float((p - q).cumsum(0).abs().sum())
-
-
-def agreement(original: list[float], generated: list[float]) -> dict[str, float | None]:
-    r"""How well scores on generated graphs reproduce those on the original.
-
-    Correlations are :obj:`None` where they are not defined: fewer than two
-    pairs, or no difference among the scores.
-
-    Args:
-        original (list[float]): One score per model on the original graph.
-        generated (list[float]): The same models on the generated graph.
-    """
-    x, y = np.asarray(original), np.asarray(generated)
-    return {
-        'mse': float(((x - y) ** 2).mean()),
-        'max_abs': float(np.abs(x - y).max()),
-        'pearson': _pearson(x, y),
-        'spearman': _pearson(_ranks(x), _ranks(y)),
-    }
-
-
-def _pearson(x: np.ndarray, y: np.ndarray) -> float | None:
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
-
-
-def _ranks(x: np.ndarray) -> np.ndarray:
-    r"""Ranks, with ties at their mean."""
-    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = counts.cumsum()
-    return (last - (counts - 1) / 2)[inverse]

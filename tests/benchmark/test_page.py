@@ -1,0 +1,127 @@
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.benchmark.made_up import FACTS, by_key, pair_cell, some_cells
+from tests.benchmark.test_evaluate import Page
+from torch_geometric_cgt.benchmark.cells import Cell, CellKey
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
+from torch_geometric_cgt.benchmark.page import render_page
+from torch_geometric_cgt.benchmark.results import Results
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ('chromium', 'chromium-browser', 'google-chrome'))), None
+)
+FLAGS = (
+    '--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync '
+    '--disable-background-networking --disable-component-update --hide-scrollbars --dump-dom'
+).split()
+# A window cannot be as narrow as a phone; a frame can. All that is folded is opened first.
+FRAMES = """<!doctype html><body>
+{frames}
+<script>
+onload = () => {{
+  const found = [...document.querySelectorAll('iframe')].map(frame => {{
+    const page = frame.contentDocument, size = e => e.getBoundingClientRect();
+    page.querySelectorAll('details').forEach(e => e.open = true);
+    return {{
+      width: frame.contentWindow.innerWidth,
+      needed: page.scrollingElement.scrollWidth,
+      errors: frame.contentWindow.errors,
+      loaded: frame.contentWindow.performance.getEntriesByType('resource').length,
+      tables: [...page.querySelectorAll('table')].map(e => size(e).height),
+      boxes: [...page.querySelectorAll('.scroll')].map(e => size(e).right),
+      figures: [...page.querySelectorAll('svg')].map(e => [size(e).width, size(e).height]),
+    }};
+  }});
+  document.body.innerHTML = '';
+  document.body.append('FOUND' + JSON.stringify(found) + 'END');
+}};
+</script>"""
+ERRORS = '<script>errors = []; onerror = message => { errors.push(String(message)) };</script>'
+
+
+@pytest.fixture(scope='module')
+def page():
+    return render_page(Results.from_cells(some_cells()))
+
+
+def look(text, folder, widths):
+    """What a browser makes of a page in frames of several widths."""
+    content = html.escape(text.replace('<head>', '<head>' + ERRORS, 1))
+    frame = '<iframe style="width: {}px; height: 800px; border: 0" srcdoc="{}"></iframe>'
+    path = folder / 'frames.html'
+    frames = '\n'.join(frame.format(width, content) for width in widths)
+    path.write_text(FRAMES.format(frames=frames), encoding='utf-8')
+    out = subprocess.run(
+        [CHROMIUM, *FLAGS, f'--user-data-dir={folder / "profile"}', path.as_uri()],
+        capture_output=True,
+        timeout=120,
+    )
+    found = re.search('FOUND(.*)END', out.stdout.decode(), re.DOTALL)
+    assert found, out.stderr.decode()[-2000:]
+    return json.loads(html.unescape(found[1]))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason='there is no chromium to open the page with')
+def test_page_in_a_browser(page, tmp_path):
+    wide = page.replace(
+        '</body>', '<div style="width: 500px">x</div><script>oops()</script></body>'
+    )
+    phone, desktop = look(page, tmp_path, [360, 1200])
+    assert (phone['width'], desktop['width']) == (360, 1200)
+    for found in (phone, desktop):
+        assert found['errors'] == [] and found['loaded'] == 0
+        assert found['needed'] == found['width']  # nothing sticks out
+        assert len(found['tables']) == page.count('<table') and min(found['tables']) > 20
+        assert max(found['boxes']) <= found['width']
+        assert len(found['figures']) == page.count('<svg')
+        assert all(w > 150 and h > 80 for w, h in found['figures'])
+    (broken,) = look(wide, tmp_path, [360])  # this test can fail
+    assert broken['needed'] > 360 and 'oops' in broken['errors'][0]
+
+
+def test_page_stands_by_itself(page):
+    found = Page(page)
+    assert found.links == [] and 'script' not in found.tags  # nothing is fetched, nothing runs
+    assert 'url(http' not in page and '@import' not in page
+    # Two scatters and two bars of aggregation, two times two scatters and one bar of the
+    # ablation, two histograms.
+    assert found.tags.count('svg') == 4 + 5 + 2
+    # The headline, the runs, all experiments, and the agreement of those with pairs.
+    assert found.tags.count('table') == 2 + len(EXPERIMENTS) + len(EXPERIMENTS) - 2
+
+
+def test_page_shows_the_paper_and_what_was_not_run(page):
+    for experiment in EXPERIMENTS.values():
+        assert f'{experiment.title}</a>' in page
+    assert '16 of 84 rows were run' in page and '0 of 40 rows were run' in page
+    assert '>not run</td>' in page and '>not run</text>' in page
+    assert '>0.0109</td>' in page and '>0.0225</td>' in page
+    assert FACTS['commit'][:12] in page and FACTS['command'] in page
+    assert '[1] the row repeats the one of PubMed' in page
+
+
+@pytest.mark.parametrize(
+    'name', ['<script>alert(1)</script>', '"><img src=x>', '$\\frac{', '--><b>', '&lt;', '']
+)
+def test_hostile_names_are_text(name):
+    keys = {'dataset': name, 'level': name, 'model': name, 'variant': name}
+    cells = by_key(
+        pair_cell(0.8, 0.7, **keys),
+        pair_cell(0.8, 0.7, experiment=name + 'x', **keys),
+        Cell(
+            CellKey('statistics', name, name, name, name),
+            histograms={'duplicates': {name: [1, 2], 'original': [2, 1]}},
+            facts=dict.fromkeys(FACTS, name),
+        ),
+    )
+    text = render_page(Results.from_cells(cells))
+    found = Page(text)
+    assert found.links == [] and not {'script', 'img'} & set(found.tags)
+    assert found.tags.count('b') == 1  # our own
+    assert name in html.unescape(text)

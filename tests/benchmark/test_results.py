@@ -1,0 +1,91 @@
+import csv
+import json
+
+import pytest
+
+from tests.benchmark.made_up import by_key, pair_cell, some_cells
+from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
+from torch_geometric_cgt.benchmark.results import Results, read_results
+from torch_geometric_cgt.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of cells in several files."""
+    for cell in some_cells().values():
+        add_cell(tmp_path / 'cells' / f'{cell.key.experiment}.jsonl', cell)
+    return tmp_path / 'cells'
+
+
+def test_report_command(folder, tmp_path, capsys):
+    out = tmp_path / 'out'
+    assert main(['report', str(folder), '--out', str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert '16 of 84' in shown and '0 of 40' in shown and str(out / 'report.html') in shown
+
+    report = json.loads((out / 'report.json').read_text())
+    assert [e['name'] for e in report['experiments']] == list(EXPERIMENTS)
+    assert len(report['experiments'][0]['rows']) == 84
+    names = sorted(path.name for path in (out / 'tables').iterdir())
+    expected = [f'{n}.{e}' for n in ('summary', *EXPERIMENTS) for e in ('csv', 'tex')]
+    assert names == sorted(expected)
+    with open(out / 'tables' / 'aggregation.csv', newline='') as file:
+        status = [line['status'] for line in csv.DictReader(file)]
+    assert (status.count('run'), status.count('not run')) == (16, 68)
+    with open(out / 'tables' / 'summary.csv', newline='') as file:
+        first = next(csv.DictReader(file))
+    assert (first['dataset'], first['pairs run'], first['pairs asked']) == ('Cora', '8', '12')
+    assert 'not run' in (out / 'tables' / 'aggregation.tex').read_text()
+
+
+def test_several_files_and_folders_are_one_set(folder, tmp_path):
+    add_cell(tmp_path / 'more.txt', pair_cell(0.9, 0.9, dataset='CiteSeer'))
+    results = read_results([folder, tmp_path / 'more.txt'])
+    (total,) = (s for s in results.summaries['aggregation'] if not s.dataset)
+    assert total.run == 17
+
+
+@pytest.mark.parametrize('content', [None, '', 'not a cell\n'])
+def test_without_cells_there_is_no_report(tmp_path, capsys, content):
+    path = tmp_path / 'cells.jsonl'
+    if content is not None:
+        path.write_text(content)
+    assert main(['report', str(path), '--out', str(tmp_path / 'out')]) == 2
+    error = capsys.readouterr().err
+    assert 'Traceback' not in error and str(path) in error
+    assert ('no file or folder' if content is None else 'no valid cell') in error
+    assert ('damaged' in error) == bool(content)
+    assert not (tmp_path / 'out').exists()
+
+
+def test_folder_without_files_of_cells(tmp_path, capsys):
+    (tmp_path / 'notes.txt').write_text('')
+    assert main(['report', str(tmp_path), '--out', str(tmp_path / 'out')]) == 2
+    assert 'no valid cell' in capsys.readouterr().err
+
+
+def test_without_the_report_extra_there_are_tables(folder, tmp_path, monkeypatch, capsys):
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, 'find_spec', lambda name: None if name == 'jinja2' else find(name)
+    )
+    assert main(['report', str(folder), '--out', str(tmp_path / 'out')]) == 0
+    assert '[report]' in capsys.readouterr().err
+    assert sorted(p.name for p in (tmp_path / 'out').iterdir()) == ['report.json', 'tables']
+
+
+def test_runs_are_told_apart_by_code_and_command():
+    facts = {'commit': 'a', 'command': 'x', 'version': {'torch': '2.9', 'cgt': '0.1'}, 'k': 30}
+    keys = [CellKey('aggregation', 'Cora', '0', model) for model in ('GCN', 'SGC', 'GIN')]
+    cells = [
+        Cell(keys[0], facts={**facts, 'date': '2026-02-01', 'seconds': 10}),
+        Cell(keys[1], facts={**facts, 'date': '2026-01-01', 'seconds': 20}),
+        Cell(keys[2], facts={**facts, 'commit': 'b'}),
+    ]
+    one, two = Results.from_cells(by_key(*cells)).runs
+    assert (one['cells'], one['first'], one['last']) == (2, '2026-01-01', '2026-02-01')
+    assert (one['seconds'], one['version'], one['k']) == (30, 'torch 2.9, cgt 0.1', '30')
+    assert (two['cells'], two['commit'], two['first']) == (1, 'b', '')
