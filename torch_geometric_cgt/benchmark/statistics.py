@@ -40,3 +40,18 @@ def wasserstein(a: Tensor, b: Tensor) -> float:
     p = torch.bincount(a, minlength=size).double() / a.numel()
     q = torch.bincount(b, minlength=size).double() / b.numel()
     return float((p - q).cumsum(0).abs().sum())
+
+
+def macro_f1(predicted: Tensor, y: Tensor, num_classes: int) -> float:
+    r"""The mean of the F1 scores of all classes that are there or predicted.
+
+    Args:
+        predicted (torch.Tensor): The predicted labels, ``[n]``.
+        y (torch.Tensor): The true ones, ``[n]``.
+        num_classes (int): The number of classes.
+    """
+    hits = torch.bincount(y[predicted == y], minlength=num_classes)
+    seen = torch.bincount(y, minlength=num_classes) + torch.bincount(
+        predicted, minlength=num_classes
+    )
+    return float((2 * hits / seen)[seen > 0].mean()) if y.numel() else 0.0

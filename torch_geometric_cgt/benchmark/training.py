@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_cgt.benchmark.models import TreeGNN, make_gnn
+from torch_geometric_cgt.benchmark.gnn import GNN
+from torch_geometric_cgt.benchmark.models import make_gnn
 from torch_geometric_cgt.benchmark.rows import Rows
+from torch_geometric_cgt.benchmark.statistics import macro_f1
 from torch_geometric_cgt.data import TreeShape, masks_of
 
 
@@ -51,6 +52,7 @@ class GNNConfig:
     batch_size: int = 512
     epochs: int = 200
     patience: int = 30
+    num_sampled: int | None = None  # see make_gnn()
 
     @classmethod
     def for_roots(cls, num_roots: int) -> GNNConfig:
@@ -63,7 +65,7 @@ class GNNConfig:
         return cls(epochs=epochs, patience=max(8, round(0.15 * epochs)))
 
 
-def train_gnn(name: str, trees: TreeSet, config: GNNConfig, seed: int) -> TreeGNN:
+def train_gnn(name: str, trees: TreeSet, config: GNNConfig, seed: int) -> GNN:
     r"""Trains a GNN on the training roots and returns it at its best epoch."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -74,6 +76,7 @@ def train_gnn(name: str, trees: TreeSet, config: GNNConfig, seed: int) -> TreeGN
             trees.shape,
             config.hidden_channels,
             config.dropout,
+            config.num_sampled,
         )
         optimizer = torch.optim.Adam(
             model.parameters(), lr=config.lr, weight_decay=config.weight_decay
@@ -83,7 +86,7 @@ def train_gnn(name: str, trees: TreeSet, config: GNNConfig, seed: int) -> TreeGN
         for epoch in range(config.epochs):
             model.train()
             for rows in train[torch.randperm(train.numel())].split(config.batch_size):
-                loss = F.cross_entropy(logits_of(model, trees, rows), trees.y[rows])
+                loss = model.loss(*batch_of(trees, rows), trees.y[rows])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -100,34 +103,75 @@ def score_gnns(
     models: Sequence[str], trees: TreeSet, seed: int, config: GNNConfig | None = None
 ) -> dict[str, float]:
     r"""The test accuracy of each of some GNNs, trained on the same trees."""
+    scores = evaluate_gnns(models, trees, seed, config)
+    return {name: score['accuracy'] for name, score in scores.items()}
+
+
+def evaluate_gnns(
+    models: Sequence[str], trees: TreeSet, seed: int, config: GNNConfig | None = None
+) -> dict[str, dict[str, float]]:
+    r"""The test scores of each of some GNNs, see :meth:`evaluate_gnn`."""
     config = config or GNNConfig.for_roots(trees.rows('train').numel())
-    trained = {name: train_gnn(name, trees, config, seed) for name in models}
-    return {name: test_gnn(gnn, trees, trees.rows('test')) for name, gnn in trained.items()}
+    test = trees.rows('test')
+    return {
+        name: evaluate_gnn(train_gnn(name, trees, config, seed), trees, test, seed)
+        for name in models
+    }
+
+
+def evaluate_gnn(model: GNN, trees: TreeSet, rows: Tensor, seed: int = 0) -> dict[str, float]:
+    r"""The accuracy and the macro F1 score on some trees.
+
+    Args:
+        model (GNN): The model.
+        trees (TreeSet): The trees.
+        rows (torch.Tensor): Which of them.
+        seed (int, optional): The seed of the draws of models that sample.
+            (default: :obj:`0`)
+    """
+    predicted, y = predict(model, trees, rows, seed), trees.y[rows]
+    return {
+        'accuracy': int((predicted == y).sum()) / max(1, rows.numel()),
+        'macro_f1': macro_f1(predicted, y, trees.num_classes),
+    }
+
+
+def test_gnn(model: GNN, trees: TreeSet, rows: Tensor, seed: int = 0) -> float:
+    r"""The accuracy on some trees, see :meth:`evaluate_gnn`."""
+    return evaluate_gnn(model, trees, rows, seed)['accuracy']
 
 
 @torch.no_grad()
-def test_gnn(model: TreeGNN, trees: TreeSet, rows: Tensor, batch_size: int = 4096) -> float:
-    r"""The accuracy on some trees."""
+def predict(
+    model: GNN, trees: TreeSet, rows: Tensor, seed: int = 0, batch_size: int = 4096
+) -> Tensor:
+    r"""The predicted label of some trees."""
     model.eval()
-    correct = sum(
-        int((logits_of(model, trees, part).argmax(dim=1) == trees.y[part]).sum())
-        for part in rows.split(batch_size)
-    )
-    return correct / max(1, rows.numel())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        parts = [logits_of(model, trees, p).argmax(dim=1) for p in rows.split(batch_size)]
+    return torch.cat(parts)
 
 
-def logits_of(model: TreeGNN, trees: TreeSet, rows: Tensor) -> Tensor:
-    r"""The logits of some trees, projecting each distinct row of the table once."""
+def logits_of(model: GNN, trees: TreeSet, rows: Tensor) -> Tensor:
+    r"""The logits of some trees."""
+    return model(*batch_of(trees, rows))
+
+
+def batch_of(trees: TreeSet, rows: Tensor) -> tuple[Rows, Tensor]:
+    r"""The distinct rows of the table that some trees use, and the trees as
+    indices into them: what a model projects, it projects once.
+    """
     index = trees.index[rows]
     if trees.x.size(0) <= rows.numel():
-        return model(trees.x, index)
+        return trees.x, index
     used = torch.zeros(trees.x.size(0) + 1, dtype=torch.bool)
     used[index.reshape(-1)] = True
     used[-1] = False
     used_rows = used.nonzero().view(-1)
     local = torch.full((trees.x.size(0) + 1,), used_rows.numel())
     local[used_rows] = torch.arange(used_rows.numel())
-    return model(trees.x[used_rows], local[index])
+    return trees.x[used_rows], local[index]
 
 
 test_gnn.__test__ = False  # type: ignore[attr-defined]  # not for pytest
