@@ -11,9 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torch_geometric_cgt.benchmark import MODELS, Evaluation, evaluate_dataset
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experiment
+from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
 from torch_geometric_cgt.benchmark.report import write_report
-from torch_geometric_cgt.benchmark.results import read_results, write_results
+from torch_geometric_cgt.benchmark.results import Results, read_results, write_results
+from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.benchmark.table_files import as_text
+from torch_geometric_cgt.benchmark.text_tables import row_table
 from torch_geometric_cgt.data.files import require_writable
 from torch_geometric_cgt.datasets import SOURCES, SyntheticCGTDataset, load_source
 from torch_geometric_cgt.errors import CGTError
@@ -74,6 +78,12 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(run=evaluate)
 
     command = commands.add_parser(
+        'benchmark', help="run cells of the paper's experiments; what is finished is kept"
+    )
+    _add_benchmark_arguments(command)
+    command.set_defaults(run=benchmark)
+
+    command = commands.add_parser(
         'report', help='tables and a page of finished benchmark cells, beside the paper'
     )
     command.add_argument(
@@ -132,6 +142,54 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add('--random-split', action='store_true', help='split 50/10/40 instead of the own masks')
     add('--force', action='store_true', help='fit again even if a fitted model is kept')
     add('--quiet', action='store_true', help='no progress bars')
+
+
+def _add_benchmark_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    names = ', '.join(
+        f'{e.scenario} ({e.name})' if e.scenario else e.name for e in EXPERIMENTS.values()
+    )
+    add('--scenario', required=True, help=f'comma-separated, of {names}')
+    add('--datasets', help='comma-separated names (default: those of the paper)')
+    add('--levels', help='comma-separated levels of the scenario (default: all)')
+    add('--models', help='comma-separated names (default: those of the scenario)')
+    add('--variants', help="comma-separated variants of the generator; '' is the default one")
+    add('--seeds', type=int, default=1, help='number of seeds (default: %(default)s)')
+    add('--k', type=int, default=30, help='minimum nodes per feature vector (default: %(default)s)')
+    add('--epochs', type=int, help='of the generator (default: 1 to 25, by the size of the graph)')
+    add('--jobs', type=int, default=1, help='processes (default: %(default)s)')
+    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
+    add('--cells', type=Path, default=Path('cells.jsonl'), help='(default: %(default)s)')
+    add('--quiet', action='store_true', help='no progress bar')
+
+
+def benchmark(args: argparse.Namespace) -> None:
+    r"""``cgt benchmark``"""
+    if args.seeds < 1:
+        raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
+    require_writable(args.cells.absolute().parent)
+    keys = []
+    for name in _names(args.scenario) or []:
+        keys += find_experiment(name).keys(
+            _names(args.datasets),
+            args.seeds,
+            levels=_names(args.levels),
+            models=_names(args.models),
+            variants=_names(args.variants),
+        )
+    config = BenchmarkConfig(k=args.k, epochs=args.epochs)
+    started = time.monotonic()
+    cells = run_cells(keys, args.cells, config, args.root, args.jobs, not args.quiet)
+    results = Results.from_cells(cells).only_run()
+    for plan in results.tables:
+        print(as_text(row_table(plan)), end='\n\n')
+    print(as_text(results.headline(intervals=False)), end='\n\n')
+    print(f'{len(cells)} cells in {args.cells}, {time.monotonic() - started:.0f} seconds')
+    print(f'A page of them: cgt report {args.cells} --out report')
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(','))
 
 
 def synthesize(args: argparse.Namespace) -> None:

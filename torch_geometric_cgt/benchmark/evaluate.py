@@ -15,7 +15,7 @@ from torch_geometric_cgt.benchmark.models import MODELS
 from torch_geometric_cgt.benchmark.rows import as_rows
 from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
 from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, test_gnn, train_gnn
-from torch_geometric_cgt.data import TokenTrees, tokens_of
+from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
 from torch_geometric_cgt.datasets.config import stage_seed
 from torch_geometric_cgt.datasets.source import Source, check_source
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
@@ -106,22 +106,47 @@ def tree_sets(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[st
             f'The source has {source.data.num_features} features and the synthetic dataset '
             f'{dataset.codebook.size(1)}: it was not made from this source'
         )
-    shape, root, num_nodes = dataset.trees.shape, source.root, int(source.data.num_nodes or 0)
-    graph = InNeighbors.from_edge_index(source.data.edge_index, num_nodes)
-    rng = torch.Generator().manual_seed(stage_seed(seed, f'evaluate/{run}'))
-    tree = sample_trees(graph, root, shape, rng)
-    y = source.data.y[root]
-    split = source.split_codes(stage_seed(seed, 'split'))[root]
-
-    def encoded(x: Tensor, row: Tensor) -> TreeSet:
-        index = tokens_of(tree, row, x.size(0))
-        return TreeSet(as_rows(x), index, y, split, source.num_classes, shape)
-
-    sets = {'original': encoded(source.data.x, torch.arange(num_nodes))}
+    encoded = SourceTrees(source, dataset.trees.shape, seed, run)
+    sets = {'original': encoded.with_features(source.data.x)}
     if dataset.cluster is not None:
-        sets['quantized'] = encoded(dataset.codebook, dataset.cluster)
+        sets['quantized'] = encoded.with_features(dataset.codebook, dataset.cluster)
     sets['generated'] = generated_set(dataset.trees, dataset.codebook)
     return sets
+
+
+class SourceTrees:
+    r"""Computation graphs of a source, whatever stands for its features.
+
+    Args:
+        source (Source): The source.
+        shape (TreeShape): The geometry of the trees.
+        seed (int): The seed that the source is split by, where it is not yet.
+        run (int): Other neighbours are drawn for each run.
+    """
+
+    def __init__(self, source: Source, shape: TreeShape, seed: int, run: int) -> None:
+        self.source, self.shape = source, shape
+        graph = InNeighbors.from_edge_index(source.data.edge_index, self.num_nodes)
+        rng = torch.Generator().manual_seed(stage_seed(seed, f'evaluate/{run}'))
+        self.tree = sample_trees(graph, source.root, shape, rng)
+        self.split = source.split_codes(stage_seed(seed, 'split'))[source.root]
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.source.data.num_nodes or 0)
+
+    def with_features(self, x: Tensor, row: Tensor | None = None) -> TreeSet:
+        r"""The trees over a table of features.
+
+        Args:
+            x (torch.Tensor): The table, ``[R, F]``.
+            row (torch.Tensor, optional): The row of each node, ``[N]``. By
+                default, its own. (default: :obj:`None`)
+        """
+        row = torch.arange(self.num_nodes) if row is None else row
+        y = self.source.data.y[self.source.root]
+        index = tokens_of(self.tree, row, x.size(0))
+        return TreeSet(as_rows(x), index, y, self.split, self.source.num_classes, self.shape)
 
 
 def generated_set(trees: TokenTrees, codebook: Tensor) -> TreeSet:

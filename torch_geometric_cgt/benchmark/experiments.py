@@ -2,9 +2,13 @@ r"""The experiments of the benchmark, as data: who is measured where."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_geometric_cgt.benchmark.cells import CellKey
+from torch_geometric_cgt.benchmark.models import ALL_MODELS
+from torch_geometric_cgt.benchmark.variants import PAPER, find_variant
+from torch_geometric_cgt.datasets import SOURCES
 
 DATASETS = ('Cora', 'CiteSeer', 'PubMed', 'Computers', 'Photo', 'CS', 'Physics')
 AGGREGATION = ('GCN', 'SGC', 'GIN', 'GAT')
@@ -23,19 +27,41 @@ class Experiment:
     datasets: tuple[str, ...] = DATASETS
     variants: tuple[str, ...] = ('',)
     scenario: str | None = None  # the number it has in the paper
+    metric: str = 'accuracy'
 
-    def keys(self, datasets: tuple[str, ...] | None = None, seeds: int = 1) -> list[CellKey]:
-        r"""All cells of the table, the cheapest order first: what shares a
-        generated graph is together.
+    def keys(
+        self,
+        datasets: Sequence[str] | None = None,
+        seeds: int = 1,
+        levels: Sequence[str] | None = None,
+        models: Sequence[str] | None = None,
+        variants: Sequence[str] | None = None,
+    ) -> list[CellKey]:
+        r"""All cells of the table, or those of some datasets, levels, models
+        and variants. Cells that share a generated graph are together.
         """
+        if datasets is not None:
+            _check('datasets', datasets, tuple(SOURCES))
+        if levels is not None:
+            _check('levels', levels, self.levels)
+        if models is not None:
+            _check('models', models, ALL_MODELS if self.models != ('',) else ('',))
+        for variant in variants or ():
+            find_variant(variant)
         return [
             CellKey(self.name, dataset, level, model, variant, seed)
             for seed in range(seeds)
             for dataset in datasets or self.datasets
-            for level in self.levels
-            for variant in self.variants
-            for model in self.models
+            for level in levels or self.levels
+            for variant in variants or self.variants
+            for model in models or self.models
         ]
+
+
+def _check(what: str, names: Sequence[str], known: tuple[str, ...]) -> None:
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ValueError(f'Unknown {what} {unknown}; choose from {list(known)}')
 
 
 EXPERIMENTS = {
@@ -80,6 +106,7 @@ EXPERIMENTS = {
             ('Dot', 'MLP'),
             AGGREGATION,
             DATASETS[:5],
+            metric='auc',
         ),
         Experiment(
             'ablation',
@@ -88,7 +115,14 @@ EXPERIMENTS = {
             ('0',),
             (*AGGREGATION, *SAMPLING, 'PPNP'),
             DATASETS[:3],
-            ('', 'no label', 'no layer position', 'no attention mask', 'none of the three'),
+            (
+                '',
+                PAPER,
+                'no label',
+                'no layer position',
+                'no attention mask',
+                'none of the three',
+            ),
         ),
         Experiment(
             'exchange',

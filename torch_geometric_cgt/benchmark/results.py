@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,15 @@ class Results:
         tables = tables_of(cells)
         summaries = {table.experiment.name: summarize(table) for table in tables}
         return cls(tables, summaries, _runs(cells.values()))
+
+    def only_run(self) -> Results:
+        r"""The same without what was not run."""
+        tables = [
+            replace(table, rows=[row for row in table.rows if row.is_run])
+            for table in self.tables
+            if table.is_run
+        ]
+        return Results(tables, {t.experiment.name: summarize(t) for t in tables}, self.runs)
 
     def headline(self, intervals: bool = True) -> TextTable:
         r"""One line per experiment and variant, over all datasets."""

@@ -35,22 +35,24 @@ class Row:
     key: CellKey  # of seed 0
     cells: dict[int, Cell]  # seed
     paper: PaperRow | None = None
+    metric: str = 'accuracy'
 
     @property
     def is_run(self) -> bool:
         return bool(self.cells)
 
-    def runs(self, column: str, metric: str = 'accuracy') -> dict[int, float]:
+    def runs(self, column: str, metric: str | None = None) -> dict[int, float]:
         r"""The numbers of all seeds that have one."""
-        found = {seed: _number(cell, column, metric) for seed, cell in sorted(self.cells.items())}
+        name = metric or self.metric
+        found = {seed: _number(cell, column, name) for seed, cell in sorted(self.cells.items())}
         return {seed: value for seed, value in found.items() if value is not None}
 
-    def mean(self, column: str, metric: str = 'accuracy') -> float | None:
+    def mean(self, column: str, metric: str | None = None) -> float | None:
         r"""The mean over seeds."""
         runs = self.runs(column, metric)
         return statistics.fmean(runs.values()) if runs else None
 
-    def std(self, column: str, metric: str = 'accuracy') -> float | None:
+    def std(self, column: str, metric: str | None = None) -> float | None:
         r"""The standard deviation of a sample of seeds, of two at least."""
         runs = self.runs(column, metric)
         return statistics.stdev(runs.values()) if len(runs) > 1 else None
@@ -59,9 +61,9 @@ class Row:
         r"""What the paper has in a column."""
         return self.paper.mean.get(column) if self.paper else None
 
-    def pair(self, metric: str = 'accuracy') -> Pair | None:
+    def pair(self) -> Pair | None:
         r"""The scores on the original and on the generated graph."""
-        original, generated = self.runs('original', metric), self.runs('generated', metric)
+        original, generated = self.runs('original'), self.runs('generated')
         runs = {s: (original[s], generated[s]) for s in original if s in generated}
         return Pair(self._graph, runs) if runs else None
 
@@ -96,9 +98,9 @@ class ExperimentTable:
     def values(self) -> list[Value]:
         r"""The columns that a person reads."""
         if self.kind == 'pairs':
-            return [Value(column, column, 'accuracy') for column in PAIRS]
+            return [Value(column, column, self.experiment.metric) for column in PAIRS]
         if self.kind == 'score':
-            return [Value('score', 'score', 'accuracy')]
+            return [Value('score', 'score', self.experiment.metric)]
         found = [c.scores for row in self.rows for c in row.cells.values()]
         columns = dict.fromkeys([*DISTANCES, *(column for scores in found for column in scores)])
         return [
@@ -169,7 +171,8 @@ def _table(
     keys = list(dict.fromkeys([*experiment.keys(), *extra]))
     place = {name: i for i, name in enumerate(dict.fromkeys(key.dataset for key in keys))}
     keys.sort(key=lambda key: place[key.dataset])  # those of a dataset stay together
-    return ExperimentTable(experiment, [Row(k, runs.get(k, {}), paper.get(k)) for k in keys])
+    rows = [Row(k, runs.get(k, {}), paper.get(k), experiment.metric) for k in keys]
+    return ExperimentTable(experiment, rows)
 
 
 def _number(cell: Cell, column: str, metric: str) -> float | None:

@@ -89,7 +89,7 @@ class FitConfig:
             num_roots (int): The number of roots.
         """
         num_roots = max(1, num_roots)
-        at_least = min(5, math.ceil(1_000_000 / num_roots))
+        at_least = min(5, math.ceil(500_000 / num_roots))
         return self.epochs or min(25, max(at_least, round(200_000 / num_roots)))
 
     def to_dict(self) -> dict[str, Any]:
