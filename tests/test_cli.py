@@ -85,3 +85,34 @@ def test_python_dash_m():
         [sys.executable, '-m', 'torch_geometric_cgt', '--version'], capture_output=True, text=True
     )
     assert out.returncode == 0 and out.stdout.startswith('cgt ')
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (
+            ['--scenario', '7'],
+            "Unknown scenario '7'; choose from ['1', '2', '3', '4', 'aggregation'",
+        ),
+        (
+            ['--scenario', '1', '--datasets', 'Kora'],
+            "Unknown datasets ['Kora']; choose from ['Digits', 'Cora'",
+        ),
+        (['--scenario', '1', '--models', 'GCN,GNC'], "Unknown models ['GNC']; choose from ['GCN'"),
+        (['--scenario', '1', '--levels', '7'], "Unknown levels ['7']; choose from ['0', '2', '4']"),
+        (['--scenario', '1', '--variants', 'best'], "Unknown variant 'best'; choose from ['', "),
+        (['--scenario', '1', '--seeds', '0'], "'--seeds' must be at least 1 (got 0)"),
+        (['--scenario', '1', '--jobs', '0'], "'jobs' must be at least 1 (got 0)"),
+    ],
+)
+def test_wrong_cells_are_refused(tmp_path, capsys, arguments, message):
+    assert main(['benchmark', '--cells', str(tmp_path / 'cells.jsonl'), *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / 'cells.jsonl').exists()
+
+
+def test_a_dataset_without_files_says_where_they_were_looked_for(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv('CGT_DATA_ROOT', str(tmp_path / 'nothing'))
+    cells = str(tmp_path / 'cells.jsonl')
+    assert main(['benchmark', '--scenario', '1', '--datasets', 'Cora', '--cells', cells]) == 2
+    assert str(tmp_path / 'nothing') in capsys.readouterr().err
