@@ -68,9 +68,7 @@ def make_gnn(
         )
     if name in ('GraphSAGE', 'PASS'):
         means = [SAGEConv(i, o) for i, o in pairs]
-        sampler = (
-            PASSSampler(in_channels, hidden_channels) if name == 'PASS' else UniformSampler()
-        )
+        sampler = PASSSampler(in_channels, hidden_channels) if name == 'PASS' else UniformSampler()
         return NodewiseGNN(means, shape, sampler, num_sampled, dropout)
     if name in ('FastGCN', 'AS-GCN'):
         drawn = [DrawnMeanConv(i, o) for i, o in pairs]

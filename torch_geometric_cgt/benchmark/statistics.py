@@ -62,19 +62,6 @@ def agreement(original: list[float], generated: list[float]) -> dict[str, float 
     }
 
 
-def _pearson(x: np.ndarray, y: np.ndarray) -> float | None:
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
-
-
-def _ranks(x: np.ndarray) -> np.ndarray:
-    r"""Ranks, with ties at their mean."""
-    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = counts.cumsum()
-    return (last - (counts - 1) / 2)[inverse]
-
-
 def macro_f1(predicted: Tensor, y: Tensor, num_classes: int) -> float:
     r"""The mean of the F1 scores of all classes that are there or predicted.
 
@@ -88,3 +75,16 @@ def macro_f1(predicted: Tensor, y: Tensor, num_classes: int) -> float:
         predicted, minlength=num_classes
     )
     return float((2 * hits / seen)[seen > 0].mean()) if y.numel() else 0.0
+
+
+def _pearson(x: np.ndarray, y: np.ndarray) -> float | None:
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _ranks(x: np.ndarray) -> np.ndarray:
+    r"""Ranks, with ties at their mean."""
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = counts.cumsum()
+    return (last - (counts - 1) / 2)[inverse]
