@@ -168,8 +168,9 @@ def _run_cell(
 def _score(key: CellKey, trees: TreeSet) -> dict[str, float]:
     if key.experiment == 'link':
         return score_links(key.model, key.level, trees, key.seed)
-    num_sampled = int(key.level) if key.experiment == 'number' else None
-    config = replace(GNNConfig.for_roots(trees.rows('train').numel()), num_sampled=num_sampled)
+    config = GNNConfig.for_roots(trees.rows('train').numel())
+    if key.experiment == 'number':
+        config = replace(config, num_sampled=int(key.level))
     model = train_gnn(key.model, trees, config, key.seed)
     return evaluate_gnn(model, trees, trees.rows('test'), key.seed)
 
@@ -190,9 +191,12 @@ def _statistics(key: CellKey, sets: dict[str, TreeSet]) -> Cell:
 
 def _work(key: CellKey, config: BenchmarkConfig) -> tuple:
     r"""What is computed for a cell: equal for cells of different tables that ask for the same."""
-    extra = key.level if key.experiment in ('number', 'link', 'exchange', 'statistics') else ''
-    kind = key.experiment if key.experiment in ('link', 'exchange', 'statistics') else ''
-    return graph_of(key, config), key.model, kind, extra
+    graph, kind, extra = graph_of(key, config), '', ''
+    if key.experiment in ('link', 'exchange', 'statistics'):
+        kind, extra = key.experiment, key.level
+    elif key.experiment == 'number' and {int(key.level)} != set(graph.num_neighbors):
+        extra = key.level  # fewer than there are: by default, a model samples as many
+    return graph, key.model, kind, extra
 
 
 def _plain(config: BenchmarkConfig) -> dict[str, Any]:
