@@ -79,9 +79,7 @@ def seconds(graph: Graph, flops: float = CORE_FLOPS) -> dict[str, float]:
         'find_scenes': graph.classes / 13 + 128 * SMOOTH * graph.edges + SCENE_ROW * n,
         'fit': (graph.trees or n) * graph.flops_per_tree / flops,
         'calibrate': CALIBRATE,
-        'sample': n
-        * (graph.flops_per_tree / 4 + CHOOSE * CORE_FLOPS * graph.clusters**0.5)
-        / flops,
+        'sample': n * (graph.flops_per_tree / 4 + choose) / flops,
     }
 
 
