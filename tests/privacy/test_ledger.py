@@ -202,6 +202,10 @@ def test_wrong_budgets(epsilon, delta, message):
 def test_budgets():
     assert Budget.of(1.0, None, 1000).delta < 1e-3
     assert Budget.of(1.0, 0.01, 1000, accept_large_delta=True).delta == 0.01
+    for epsilon in [0.1, 1.0, 30.0]:
+        sigma = Gaussian(1.0).at_cost(Budget(epsilon, DELTA).concentrated, 1.0)
+        spent = Ledger(['a'], [Entry('a', 'sums', noise=sigma)]).total('record', DELTA).epsilon
+        assert spent == pytest.approx(epsilon, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from torch_geometric_cgt.privacy.mechanisms import (
     clip_rows,
     noisy_histogram,
     noisy_means,
+    noisy_median,
     noisy_sums,
 )
 
@@ -105,6 +106,14 @@ def test_no_row_moves_a_sum_by_more_than_the_bound(data):
     index_without[data.draw(st.integers(0, len(rows) - 1))] = -1
     full, less = (noisy_sums(x, i, 2, bound, 2.0, rng()) for i in (index, index_without))
     assert float((full - less).norm()) <= bound * (1 + 1e-12)
+
+
+def test_median_by_bisection():
+    values = torch.linspace(0, 10, 1001)
+    assert abs(noisy_median(values, -20, 20, 12, 0.25, rng()) - 5) < 0.05
+    found = [noisy_median(values, -20, 20, 8, 30.0, rng(seed)) for seed in range(20)]
+    assert max(abs(m - 5) for m in found) < 2 and len(set(found)) > 1
+    assert noisy_median(values, 20, 40, 8, 1.0, rng()) < 20.1
 
 
 def test_clipped_rows():

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from scipy.optimize import brentq
+from scipy.stats import norm
+
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.privacy.units import check_unit
 
@@ -30,6 +33,20 @@ class Budget:
         if not 0 < self.delta < 1:
             raise BudgetError(f"'delta' must lie between 0 and 1 (got {self.delta!r})")
         check_unit(self.unit)
+
+    @property
+    def concentrated(self) -> float:
+        r"""The cost :math:`\rho` of one Gaussian mechanism that spends all of it,
+        by the exact formula of Balle and Wang (2018).
+        """
+
+        def excess(log_mu: float) -> float:
+            mu = math.exp(log_mu)
+            above = norm.logcdf(mu / 2 - self.epsilon / mu)
+            below = self.epsilon + norm.logcdf(-mu / 2 - self.epsilon / mu)
+            return math.exp(above) - math.exp(below) - self.delta
+
+        return math.exp(2 * brentq(excess, math.log(1e-9), math.log(1e4))) / 2
 
     @classmethod
     def of(

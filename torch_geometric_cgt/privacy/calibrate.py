@@ -40,9 +40,7 @@ def find_noise(
             known[rho] = total(at(rho))
         return known[rho]
 
-    # A start: epsilon = rho + 2 sqrt(rho log(1 / delta)) of a single Gaussian mechanism.
-    tail = math.log(1 / budget.delta)
-    low = high = (math.sqrt(tail + budget.epsilon) - math.sqrt(tail)) ** 2
+    low = high = budget.concentrated  # right for records and Gaussian noise, a start for others
     while spent(low) > budget.epsilon:
         high, low = low, low / 4
         if low < SMALLEST:

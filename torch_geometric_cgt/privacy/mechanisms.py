@@ -45,7 +45,7 @@ def clip_rows(x: Tensor, bound: float) -> Tensor:
         bound (float): The largest :math:`L_2` norm.
     """
     scale = (bound / row_norms(x).clamp(min=1e-300)).clamp(max=1.0)
-    return _scale_rows(x, scale)
+    return scale_rows(x, scale)
 
 
 def noisy_sums(
@@ -130,6 +130,36 @@ def noisy_means(sums: Tensor, counts: Tensor, bound: float) -> Tensor:
     return clip_rows(sums / counts.clamp(min=1)[:, None].to(sums.dtype), bound)
 
 
+def noisy_median(
+    values: Tensor,
+    low: float,
+    high: float,
+    num_steps: int,
+    sigma: float,
+    generator: torch.Generator | None = None,
+) -> float:
+    r"""About the median of some numbers, by bisection with noisy counts.
+
+    Each step counts the numbers below the middle, with sensitivity 1 and
+    discrete Gaussian noise; an entry for it has as many runs as steps. The
+    number of values is no secret.
+
+    Args:
+        values (torch.Tensor): The numbers, ``[n]``.
+        low (float): What the median is not expected to lie below.
+        high (float): What the median is not expected to lie above.
+        num_steps (int): The number of steps, each of which halves the range.
+        sigma (float): The width of the noise.
+        generator (torch.Generator, optional): The source of random bits.
+            (default: :obj:`None`)
+    """
+    for _ in range(num_steps):
+        middle = (low + high) / 2
+        below = int((values < middle).sum()) + int(discrete_gaussian(1, sigma, generator))
+        low, high = (middle, high) if 2 * below < values.numel() else (low, middle)
+    return (low + high) / 2
+
+
 def row_norms(x: Tensor) -> Tensor:
     r"""The :math:`L_2` norm of each row, ``[n]``, :obj:`float64`."""
     if x.layout == torch.strided:
@@ -140,12 +170,15 @@ def row_norms(x: Tensor) -> Tensor:
     return square.index_add_(0, x.indices()[0], x.values().double().square()).sqrt()
 
 
-def _scale_rows(x: Tensor, scale: Tensor) -> Tensor:
+def scale_rows(x: Tensor, scale: Tensor) -> Tensor:
+    r"""Multiplies each dense or sparse row, ``[n, d]``, with a number, ``[n]``."""
     if x.layout == torch.strided:
         return x * scale[:, None].to(x.dtype)
     x = x.to_sparse_coo().coalesce()
     values = x.values() * scale[x.indices()[0]].to(x.dtype)
-    return torch.sparse_coo_tensor(x.indices(), values, x.shape, is_coalesced=True)
+    return torch.sparse_coo_tensor(
+        x.indices(), values, x.shape, is_coalesced=True, check_invariants=False
+    )
 
 
 def _check_index(index: Tensor, num_bins: int) -> Tensor:
