@@ -97,7 +97,7 @@ def canary_scores(sigma, there, fits=250):
     scores = []
     for seed in range(fits):
         found = fitted(x, y, sigma, seed + there * fits, n_clusters=2)
-        scores.append(float(found._means[0, 20]))
+        scores.append(float(found._private.means[0, 20]))
     return torch.tensor(scores)
 
 

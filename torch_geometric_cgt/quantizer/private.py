@@ -7,20 +7,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from torch_geometric_cgt.privacy.budget import Budget
 from torch_geometric_cgt.privacy.entry import Entry
-from torch_geometric_cgt.privacy.mechanisms import (
-    clip_rows,
-    noisy_histogram,
-    noisy_means,
-    noisy_median,
-    noisy_sums,
-    row_norms,
+from torch_geometric_cgt.privacy.ledger import Ledger
+from torch_geometric_cgt.privacy.mechanisms import noisy_median, row_norms
+from torch_geometric_cgt.quantizer.private_centers import (
+    centers_per_label,
+    centers_without_labels,
 )
-from torch_geometric_cgt.quantizer.prefix_tree import grow_prefix_tree
 from torch_geometric_cgt.quantizer.private_plan import (
     MEDIAN_STEPS,
     STAGES,
@@ -161,8 +157,6 @@ class PrivateKMeans:
         num_labels = None if classes is None else max(1, int(classes.max()) + 1)
         plan = self.plan(x.size(0), num_labels)
         if entries is None:
-            from torch_geometric_cgt.privacy.ledger import Ledger
-
             budget = Budget.of(
                 self.epsilon or 0.0, self.delta, x.size(0), 'node', self.accept_large_delta
             )
@@ -175,22 +169,25 @@ class PrivateKMeans:
         rows = self._rows(x)
         if self.space == 'projected':
             self.projection_ = self._projection(x.size(1)).numpy()
-        if plan.per_label:
-            assert classes is not None
-            self._fit_labels(rows, classes, plan)
+        if plan.per_label and classes is not None:
+            self._private = centers_per_label(
+                rows, classes, plan, entries, self.random_state, self.generator
+            )
         else:
-            self._fit_free(rows, plan)
-        means = shrink_means(
-            self._means, self._noise, self.nonnegative and self.space == 'features'
-        )
+            projection = self._projection(x.size(1)) if self.space == 'features' else None
+            self._private = centers_without_labels(
+                rows, projection, plan, entries, self.random_state, self.generator
+            )
+        found, nonnegative = self._private, self.nonnegative and self.space == 'features'
+        means = shrink_means(found.means, found.noise, nonnegative)
         self.cluster_centers_ = (self.scale_ * means).numpy()
-        self.counts_ = self._counts.numpy()
-        self.labels_ = self._assign(rows).numpy()
+        self.counts_ = found.count.numpy()
+        self.labels_ = found.nearest(rows).numpy()
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         r"""The cluster of each row: a function of the row and of private centres."""
-        return self._assign(self._rows(as_matrix(X).cpu())).numpy()
+        return self._private.nearest(self._rows(as_matrix(X).cpu())).numpy()
 
     def transform(self, X: Any) -> np.ndarray:
         r"""The rows as clusters were sought among them, times :obj:`scale_`:
@@ -210,80 +207,6 @@ class PrivateKMeans:
     def _projection(self, num_features: int) -> Tensor:
         size = self.n_components or (128 if self.space == 'projected' else 24)
         return random_projection(num_features, size, self.random_state)
-
-    def _hash(self, rows: Tensor, depth: int) -> Tensor:
-        rng = torch.Generator().manual_seed(self.random_state + 1)
-        planes = torch.randn(rows.size(1), max(depth, 1), generator=rng)
-        return multiply_rows(rows, planes)[:, :depth] > 0
-
-    def _fit_labels(self, rows: Tensor, classes: Tensor, plan: Plan) -> None:
-        r"""One tree per label; its leaves are the clusters."""
-        sigma = noise_of(self.entries_, 'decoded sums')
-        leaves = grow_prefix_tree(
-            classes,
-            plan.num_starts,
-            self._hash(rows, plan.depth),
-            plan.leaf_min,
-            noise_of(self.entries_, 'prefix counts'),
-            self.generator,
-        )
-        self._set_means(rows, leaves.index, leaves.count, sigma)
-        # Noise makes every centre longer than it is, by this much on average.
-        self._surplus = rows.size(1) * self._noise**2
-        self._centers = self._means
-
-    def _fit_free(self, rows: Tensor, plan: Plan) -> None:
-        r"""One tree for all; k-means on its leaves, then steps of Lloyd."""
-        sigma = noise_of(self.entries_, 'sum of all rows')
-        everything = torch.zeros(rows.size(0), dtype=torch.long)
-        total = noisy_sums(rows, everything, 1, 1.0, sigma, self.generator)
-        size = torch.tensor([rows.size(0)])
-        mean = shrink_means(noisy_means(total, size, 1.0), sigma / size)
-        z = rows
-        if self.space == 'features':
-            projection = self._projection(rows.size(1))
-            z, mean = multiply_rows(rows, projection), multiply_rows(mean, projection)
-        z = clip_rows(z - mean.to(z.dtype), 1.0)
-        leaves = grow_prefix_tree(
-            everything,
-            1,
-            self._hash(z, plan.depth),
-            plan.leaf_min,
-            noise_of(self.entries_, 'prefix counts'),
-            self.generator,
-        )
-        sigma = noise_of(self.entries_, 'prefix sums')
-        num_leaves = leaves.count.numel()
-        sums = noisy_sums(z, leaves.index, num_leaves, 1.0, sigma, self.generator)
-        means = noisy_means(sums, leaves.count, 1.0)
-        first = KMeans(
-            min(plan.num_clusters, num_leaves), n_init=4, random_state=self.random_state
-        ).fit(means.numpy(), sample_weight=leaves.count.clamp(min=1).numpy())
-        index = torch.from_numpy(first.predict(z.double().numpy())).long()
-
-        sigma, width = (noise_of(self.entries_, f'decoded {name}') for name in ('sums', 'counts'))
-        num_clusters = first.n_clusters
-        for _ in range(plan.num_steps):
-            count = noisy_histogram(index, num_clusters, width, self.generator)
-            large = count > max(3 * width, 10)  # others are noise
-            if not bool(large.any()):
-                large = count == count.max()
-            index = torch.where(large, large.cumsum(0) - 1, -1)[index]
-            self._set_means(rows, index, count[large], sigma)
-            self._centers = shrink_means(self._means, self._noise)
-            self._surplus = torch.zeros(self._centers.size(0), dtype=torch.double)
-            index, num_clusters = self._assign(rows), self._centers.size(0)
-
-    def _set_means(self, rows: Tensor, index: Tensor, count: Tensor, sigma: float) -> None:
-        sums = noisy_sums(rows, index, count.numel(), 1.0, sigma, self.generator)
-        self._counts = count
-        self._means = sums / count.clamp(min=1)[:, None]
-        self._noise = sigma / count.clamp(min=1).double()
-
-    def _assign(self, rows: Tensor) -> Tensor:
-        centers = self._centers.to(rows.dtype)
-        length = (self._centers.square().sum(dim=1) - self._surplus).to(rows.dtype)
-        return (length - 2 * multiply_rows(rows, centers.t())).argmin(dim=1)
 
     def __repr__(self) -> str:
         values = ', '.join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from torch_geometric_cgt.privacy.mechanisms import row_norms, scale_rows
 from torch_geometric_cgt.quantizer.rows import row_blocks, rows_per_block
 
 
@@ -35,6 +36,4 @@ def multiply_rows(x: Tensor, right: Tensor) -> Tensor:
 
 def unit_rows(x: Tensor) -> Tensor:
     r"""Divides each dense or sparse row by its length; rows of zeros stay."""
-    from torch_geometric_cgt.privacy.mechanisms import row_norms, scale_rows
-
     return scale_rows(x, 1 / row_norms(x).clamp(min=1e-12))
