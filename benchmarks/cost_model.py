@@ -25,7 +25,7 @@ PROBE = 2.0  # seconds per weight: linear models
 DRAW = 8e-8  # seconds per slot of a tree of the source
 CHOOSE = 1.2e-6  # seconds per sampled tree and square root of the number of clusters
 SCENE_ROW = 1.4e-4  # seconds per root
-CALIBRATE = 42.0  # seconds: a fixed number of trees and linear models
+CALIBRATE, CALIBRATION_TREES = 8.0, 70_000  # seconds of linear models, and trees that are drawn
 LIBRARIES = 0.45  # GB
 
 
@@ -69,7 +69,9 @@ def cluster(rows: float) -> float:
 def seconds(graph: Graph, flops: float = CORE_FLOPS) -> dict[str, float]:
     r"""Seconds per phase, fit and sample at some speed."""
     n, d = graph.nodes, min(graph.features, 128) + graph.classes
-    rows, choose = min(n, TRIAL_ROWS), CHOOSE * CORE_FLOPS * graph.clusters**0.5
+    rows = min(n, TRIAL_ROWS)
+    choose = CHOOSE * CORE_FLOPS * graph.clusters**0.5
+    tree = (graph.flops_per_tree / 4 + choose) / flops  # that is sampled
     trial = cluster(rows) + PROBE + 2 * SMOOTH * graph.edges * min(graph.features, 128)
     if n > rows:
         trial += ASSIGN * n * rows / graph.k * d
@@ -78,8 +80,8 @@ def seconds(graph: Graph, flops: float = CORE_FLOPS) -> dict[str, float]:
         'encode': DRAW * n * sum(graph.layers),
         'find_scenes': graph.classes / 13 + 128 * SMOOTH * graph.edges + SCENE_ROW * n,
         'fit': (graph.trees or n) * graph.flops_per_tree / flops,
-        'calibrate': CALIBRATE,
-        'sample': n * (graph.flops_per_tree / 4 + choose) / flops,
+        'calibrate': CALIBRATE + min(7 * n, CALIBRATION_TREES) * tree,
+        'sample': n * tree,
     }
 
 
