@@ -6,7 +6,6 @@ import copy
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,7 +13,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from torch_geometric_cgt.data import TokenTrees, masks_of, tokens_of
+from torch_geometric_cgt.datasets.built import Build
 from torch_geometric_cgt.datasets.config import BuildConfig, stage_seed
+from torch_geometric_cgt.datasets.private_build import build_privately
 from torch_geometric_cgt.datasets.roots import draw_roots
 from torch_geometric_cgt.datasets.scenes import SceneTable
 from torch_geometric_cgt.datasets.shards import TokenShards
@@ -38,21 +39,6 @@ from torch_geometric_cgt.transforms.scenes import find_scenes
 ENCODE_BLOCK = 1 << 16  # roots per block
 CALIBRATION_ROOTS = 10_000  # of the source are enough for one number
 MAX_DRAWS, DRAWN_TREES = 8, 12_000  # releases of small graphs to choose from, and all their trees
-
-
-@dataclass(frozen=True)
-class Build:
-    r"""What a build leaves behind; clusters and weights stay in the house."""
-
-    trees: TokenTrees
-    codebook: Tensor
-    privacy: PrivacyCard
-    cluster: Tensor
-    generator: CGTGenerator
-    fit: FitResult
-    sharpness: Sharpness
-    scene_nll: float  # what naming the scene of a root costs, in nats
-    seconds: dict[str, float]  # that each phase took, in the run that finished it
 
 
 def build(
@@ -80,7 +66,10 @@ def build(
     Returns:
         The build in the first process, :obj:`None` in the others.
     """
-    run = Run(source, config, device, work, log, world or World(), belongs_to)
+    world = world or World()
+    if config.private is not None:
+        return build_privately(source, config, config.private, device, work, log, world)
+    run = Run(source, config, device, work, log, world, belongs_to)
     run.quantize()
     privacy = run.encode()
     run.find_scenes()
@@ -89,11 +78,13 @@ def build(
     trees = run.sample(sharpness)
     if trees is None or privacy is None:
         return None
+    history = {
+        **vars(result),
+        'sharpness': sharpness.to_dict(),
+        'scene_nll': run.table.nll(),  # what naming the scene of a root costs, in nats
+    }
     generator = run.generator.cpu()
-    nll = run.table.nll()
-    return Build(
-        trees, run.codebook, privacy, run.cluster, generator, result, sharpness, nll, run.seconds
-    )
+    return Build(trees, run.codebook, privacy, run.cluster, generator, history, run.seconds)
 
 
 class Run:

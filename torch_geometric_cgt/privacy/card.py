@@ -2,8 +2,8 @@ r"""The privacy card: what a release guarantees, for which unit, and what not.""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -73,10 +73,19 @@ class PrivacyCard:
     epsilon: float | None = None
     delta: float | None = None
 
+    mechanism: ClassVar[str] = 'k-anonymity'
+
     @property
     def unit(self) -> str:
         r"""What the guarantee speaks of."""
         return 'the feature vector of a node'
+
+    @property
+    def summary(self) -> str:
+        r"""The promise in one line."""
+        return (
+            f'asked for k = {self.k}, reached k = {self.k_reached}, with {self.num_clusters} groups'
+        )
 
     @property
     def guaranteed(self) -> list[str]:
@@ -97,7 +106,7 @@ class PrivacyCard:
     def to_dict(self) -> dict[str, Any]:
         r"""All of it, for a JSON file."""
         return {
-            'mechanism': 'k-anonymity',
+            'mechanism': self.mechanism,
             'unit': self.unit,
             **asdict(self),
             'guaranteed': self.guaranteed,
@@ -107,7 +116,7 @@ class PrivacyCard:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> PrivacyCard:
         r"""The inverse of :meth:`to_dict`."""
-        return cls(**{name: content[name] for name in cls.__dataclass_fields__})
+        return cls(**{f.name: content[f.name] for f in fields(cls)})
 
 
 def privacy_card(
