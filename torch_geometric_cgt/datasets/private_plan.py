@@ -151,11 +151,20 @@ class PrivatePlan:
             for entry in entries
         ]
 
-    def uncalibrated(self) -> Ledger:
-        r"""A ledger with the noise that entries come with."""
-        entries = self.entries()
-        return Ledger(dict.fromkeys(e.stage for e in entries), entries, self.sample)
+    def ledger(self, width: float | None = None) -> Ledger:
+        r"""The ledger with the noise that the budget needs.
 
-    def ledger(self) -> Ledger:
-        r"""The ledger with the noise that the budget needs."""
-        return self.uncalibrated().calibrate(self.budget)
+        Args:
+            width (float, optional): Give all mechanisms noise of this many
+                sensitivities instead, whatever it costs.
+                (default: :obj:`None`)
+        """
+        entries = self.entries()
+        stages = dict.fromkeys(entry.stage for entry in entries)
+        if width is None:
+            return Ledger(stages, entries, self.sample).calibrate(self.budget)
+        given = [
+            replace(entry, noise=entry.noise and entry.noise.of_width(width, entry.sensitivity))
+            for entry in entries
+        ]
+        return Ledger(stages, given, self.sample)
