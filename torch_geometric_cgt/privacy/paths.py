@@ -152,5 +152,5 @@ def lookup(keys: Tensor, key: Tensor) -> Tensor:
     r"""The place of each key among ascending keys, :obj:`-1` where it is not there."""
     if keys.numel() == 0:
         return torch.full_like(key, -1)
-    place = torch.searchsorted(keys, key).clamp_(max=keys.numel() - 1)
+    place = torch.searchsorted(keys, key.contiguous()).clamp_(max=keys.numel() - 1)
     return torch.where(keys[place] == key, place, -1)

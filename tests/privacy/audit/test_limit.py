@@ -1,0 +1,41 @@
+import math
+
+import pytest
+
+from tests.privacy.test_card import card
+from torch_geometric_cgt.privacy.audit.limit import Limit
+
+
+def limit(epsilon, delta=0.0):
+    return Limit(epsilon, delta, '', True)
+
+
+def test_nothing_is_to_be_seen_at_epsilon_zero():
+    assert limit(0.0).highest(0.3) == pytest.approx(0.3)
+    assert limit(0.0).max_auc == pytest.approx(0.5)
+    assert limit(0.0, 0.1).highest(0.3) == pytest.approx(0.4)
+
+
+def test_both_sides_are_bounded():
+    assert limit(math.log(3)).highest(0.01) == pytest.approx(0.03)
+    assert limit(math.log(3)).highest(0.7) == pytest.approx(1 - 0.3 / 3)
+    assert limit(1000.0).highest(0.01) == 1.0 and limit(1000.0).max_auc == 1.0
+
+
+@pytest.mark.parametrize('epsilon, delta', [(0.5, 0.0), (2.0, 0.0), (1.0, 0.05)])
+def test_area_is_that_under_the_curve(epsilon, delta):
+    at = limit(epsilon, delta)
+    steps = 20_000
+    area = sum(at.highest((i + 0.5) / steps) for i in range(steps)) / steps
+    assert at.max_auc == pytest.approx(area, abs=1e-4)
+
+
+def test_where_a_limit_comes_from():
+    plain = card()
+    assert Limit.of(plain).epsilon == 1.0 and 'convention' in Limit.of(plain).origin
+    private = type(plain)(**{**vars(plain), 'epsilon': 4.0, 'delta': 1e-5})
+    assert Limit.of(private).epsilon == 4.0 and Limit.of(private).delta == 1e-5
+    assert Limit.of(private).is_claim and 'claim' in Limit.of(private).origin
+    assert Limit.of(private, 0.5).epsilon == 0.5 and not Limit.of(private, 0.5).is_claim
+    with pytest.raises(ValueError, match='-1'):
+        Limit.of(plain, -1)

@@ -1,0 +1,87 @@
+r"""What a claim leaves to an attacker: the thresholds of all attacks come from here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch_geometric_cgt.privacy.card import PrivacyCard
+
+MAX_EPSILON = 1.0
+
+
+@dataclass(frozen=True)
+class Limit:
+    r"""The most that an attack may show, as an :math:`(\epsilon, \delta)`.
+
+    If the presence of a record changes the probability of no event by more
+    than a factor :math:`e^\epsilon` and an addend :math:`\delta`, then
+    no attack on that record does better than the methods below say.
+
+    Args:
+        epsilon (float): The largest privacy loss.
+        delta (float): The probability with which it may be exceeded.
+        origin (str): Where both come from, as a sentence.
+        is_claim (bool): Whether the release claims them.
+    """
+
+    epsilon: float
+    delta: float
+    origin: str
+    is_claim: bool
+
+    @classmethod
+    def of(cls, card: PrivacyCard, max_epsilon: float | None = None) -> Limit:
+        r"""The limit that a release states, or the convention for those that
+        state none.
+
+        Args:
+            card (PrivacyCard): What the release guarantees.
+            max_epsilon (float, optional): A limit to hold the release to in
+                the place of its own. (default: :obj:`None`)
+        """
+        if max_epsilon is not None:
+            if not (max_epsilon >= 0 and math.isfinite(max_epsilon)):
+                raise ValueError(f"'max_epsilon' must be a number >= 0 (got {max_epsilon})")
+            return cls(
+                max_epsilon,
+                card.delta or 0.0,
+                f'asked for: epsilon = {max_epsilon:g}, delta = {card.delta or 0:g}',
+                False,
+            )
+        if card.epsilon is not None:
+            return cls(
+                card.epsilon,
+                card.delta or 0.0,
+                f'the claim of the card: epsilon = {card.epsilon:g}, delta = {card.delta or 0:g}',
+                True,
+            )
+        return cls(
+            MAX_EPSILON,
+            0.0,
+            f'a convention, as the card claims no differential privacy: an attack that epsilon = '
+            f'{MAX_EPSILON:g} would rule out is called a leak',
+            False,
+        )
+
+    def highest(self, without: float) -> float:
+        r"""The largest probability of an event with a record in the data.
+
+        Both the event and its contrary are bounded, so that it is the least of
+        :math:`e^\epsilon q + \delta` and :math:`1 - e^{-\epsilon} (1 - \delta
+        - q)`.
+
+        Args:
+            without (float): Its probability :math:`q` without the record.
+        """
+        direct = math.exp(min(self.epsilon, 700)) * without + self.delta
+        contrary = 1 - math.exp(-self.epsilon) * (1 - self.delta - without)
+        return min(1.0, direct, contrary)
+
+    @property
+    def max_auc(self) -> float:
+        r"""The largest area under the curve of :meth:`highest`: with
+        probability :math:`\delta` a record gives itself away, else randomised
+        response of :math:`\epsilon` is the best that there is to see.
+        """
+        return 1 - (1 - self.delta) ** 2 / (1 + math.exp(min(self.epsilon, 700)))
