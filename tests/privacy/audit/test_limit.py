@@ -39,3 +39,12 @@ def test_where_a_limit_comes_from():
     assert Limit.of(private, 0.5).epsilon == 0.5 and not Limit.of(private, 0.5).is_claim
     with pytest.raises(ValueError, match='-1'):
         Limit.of(plain, -1)
+
+
+@pytest.mark.parametrize('low, high', [(0.0, 0.1), (0.2, 0.3), (0.1, 0.9), (0.6, 0.9)])
+def test_the_largest_gain_is_found_by_trying(low, high):
+    at = limit(1.0, 0.02)
+    tried = [low + (high - low) * i / 1000 for i in range(1001)]
+    assert at.highest_gain(low, high) == pytest.approx(
+        max(at.highest(q) - q for q in tried), abs=1e-3
+    )

@@ -78,6 +78,17 @@ class Limit:
         contrary = 1 - math.exp(-self.epsilon) * (1 - self.delta - without)
         return min(1.0, direct, contrary)
 
+    def highest_gain(self, low: float, high: float) -> float:
+        r"""The largest amount by which a record in the data may raise the
+        probability of an event.
+
+        Args:
+            low (float): The least that its probability without the record is.
+            high (float): The most that it is.
+        """
+        worst = (1 - self.delta) / (1 + math.exp(min(self.epsilon, 700)))  # both bounds meet
+        return max(self.highest(q) - q for q in (low, high, min(max(worst, low), high)))
+
     @property
     def max_auc(self) -> float:
         r"""The largest area under the curve of :meth:`highest`: with

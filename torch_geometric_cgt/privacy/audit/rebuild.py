@@ -1,0 +1,90 @@
+r"""Building again, with the parameters of a card, from a source that the audit changed."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.datasets.build import build
+from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.source import Source
+from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.training import FitConfig
+
+
+def config_of(card: dict[str, Any]) -> BuildConfig:
+    r"""The parameters that a release was built with.
+
+    Args:
+        card (dict): The card of the release.
+    """
+    parameters = dict(card['parameters'])
+    try:
+        fit = FitConfig(**parameters.pop('fit'))
+        fan_outs = tuple(parameters.pop('num_neighbors'))
+        return BuildConfig(num_neighbors=fan_outs, fit=fit, **parameters)
+    except (KeyError, TypeError) as error:
+        raise CorruptFileError(
+            f'The card names parameters that this version does not build with: {error}'
+        ) from error
+
+
+def scaled_to(config: BuildConfig, part: Source, whole: Source) -> BuildConfig:
+    r"""The same parameters for a part of a source: sizes shrink with it,
+    :math:`k` stays.
+    """
+    share = part.root.numel() / whole.root.numel()
+    num_nodes = int(part.data.num_nodes or 0)
+    changes: dict[str, Any] = {}
+    if config.num_samples is not None:
+        changes['num_samples'] = max(1, round(config.num_samples * share))
+    if config.num_clusters is not None:
+        share_of_nodes = num_nodes / int(whole.data.num_nodes or 1)
+        fewer = round(config.num_clusters * share_of_nodes)
+        changes['num_clusters'] = max(1, min(fewer, num_nodes // config.k))
+    if config.num_scenes is not None:
+        changes['num_scenes'] = min(config.num_scenes, max(1, part.root.numel() // config.k))
+    if num_nodes < config.k:
+        raise ValueError(f'A part of {num_nodes} nodes cannot have groups of k = {config.k}')
+    return replace(config, **changes)
+
+
+@dataclass(frozen=True)
+class Built:
+    r"""What an attacker may see of a build."""
+
+    trees: TokenTrees
+    codebook: Tensor
+    generator: CGTGenerator | None
+
+
+Mechanism = Callable[[Source, BuildConfig], Built]
+
+
+def mechanism_on(device: torch.device, log: bool = True) -> Mechanism:
+    r"""The mechanism that releases are made with; it leaves nothing behind.
+
+    Args:
+        device (torch.device): Where to fit and sample.
+        log (bool, optional): Whether to show progress. (default: :obj:`True`)
+    """
+
+    def run(source: Source, config: BuildConfig) -> Built:
+        with tempfile.TemporaryDirectory(prefix='cgt-audit-') as folder, warnings.catch_warnings():
+            warnings.simplefilter('ignore', UserWarning)  # what it warns of is measured here
+            built = build(source, config, device, Path(folder), log)
+            assert built is not None  # there is one process
+            # Tokens are mapped from a file in the folder.
+            trees = replace(built.trees, tokens=built.trees.tokens.clone())
+        return Built(trees, built.codebook, built.generator)
+
+    return run

@@ -1,0 +1,117 @@
+r"""Scores: how much a release, or its generator, looks as if it had seen a record."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from torch import Tensor
+
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.privacy.audit.density import BackoffDensity
+from torch_geometric_cgt.privacy.audit.records import Records
+from torch_geometric_cgt.privacy.paths import PathSupport
+
+BLOCK = 512  # records, or trees, at a time
+
+
+def release_scores(trees: TokenTrees, records: Records, expected: Tensor) -> dict[str, Tensor]:
+    r"""What an attacker computes who sees the release alone, ``[n]`` each.
+
+    - ``density``: the log-density of a record in the released trees.
+    - ``calibrated``: how far that exceeds what the population would expect.
+    - ``closest``: the largest share of a record, weighted by how rare its
+      paths are, that one released tree has in common with it.
+    - ``codebook``: how close the features of the root are to a codeword.
+
+    Args:
+        trees (TokenTrees): The released trees.
+        records (Records): The records in question.
+        expected (torch.Tensor): The log-density of each record in the
+            population, ``[n]``, see :meth:`expected_log_prob`.
+    """
+    model = BackoffDensity(trees.tokens.long(), trees.y.long(), trees.num_tokens, trees.shape)
+    density = torch.stack([model.log_prob(t, records.y) for t in records.tokens]).mean(dim=0)
+    return {
+        'density': density,
+        'calibrated': density - expected,
+        'closest': closest_tree(trees, records),
+        'codebook': -records.distance.double(),
+    }
+
+
+@torch.no_grad()
+def generator_scores(
+    generator: CGTGenerator, records: Records, expected: Tensor
+) -> dict[str, Tensor]:
+    r"""What an attacker computes who has the weights too, ``[n]`` each.
+
+    - ``loss``: the log-likelihood of a record, over all scenes.
+    - ``calibrated loss``: how far that exceeds what the population would
+      expect.
+
+    Args:
+        generator (CGTGenerator): The fitted model.
+        records (Records): The records in question; one tree of each is used.
+        expected (torch.Tensor): As in :meth:`release_scores`.
+    """
+    generator = generator.eval()
+    device = next(generator.parameters()).device
+    tokens, total = records.tokens[0], []
+    for rows in torch.arange(len(records)).split(BLOCK):
+        part, y = tokens[rows].to(device), records.y[rows].to(device)
+        scenes = range(max(1, generator.num_scenes))
+        by_scene = [generator.log_prob(part, y, torch.full_like(y, scene)) for scene in scenes]
+        total.append(torch.stack(by_scene).double().logsumexp(dim=0).cpu())
+    loss = torch.cat(total)
+    return {'loss': loss, 'calibrated loss': loss - expected}
+
+
+def expected_log_prob(records: Records, population: Records | None = None) -> Tensor:
+    r"""The log-density of each record in a population, ``[n]``: what somebody
+    expects who knows that population.
+
+    Args:
+        records (Records): The records in question.
+        population (Records, optional): By default, all records but the one in
+            question, members or not. (default: :obj:`None`)
+    """
+    known = population or records
+    own = records.tokens[0] if population is None else None
+    model = BackoffDensity(known.tokens[0], known.y, known.num_tokens, known.shape)
+    return torch.stack([model.log_prob(t, records.y, own) for t in records.tokens]).mean(dim=0)
+
+
+def closest_tree(trees: TokenTrees, records: Records) -> Tensor:
+    r"""The largest share of the paths of each record that one released tree
+    shows, ``[n]``, between 0 and 1. A path weighs as much as it is rare.
+    """
+    support = PathSupport.of(trees.tokens.long(), trees.y.long(), trees.num_tokens, trees.shape)
+    rarity = [(1 + len(trees) / roots.double()).log() for roots in support.roots]
+    weight = torch.cat(rarity).numpy()
+    unseen = float(np.log(1 + len(trees)))
+    released = _incidence(support, trees.tokens.long(), trees.y.long()).T.tocsc()
+    best = torch.zeros(len(records), dtype=torch.double)
+    for tokens in records.tokens:
+        own = _incidence(support, tokens, records.y)
+        missing = (tokens != records.num_tokens) & (support.index.find(tokens, records.y) < 0)
+        total = own @ weight + unseen * missing.sum(dim=1).numpy()
+        for rows in torch.arange(len(records)).split(BLOCK):
+            common = own[rows.numpy()].multiply(weight[None]).tocsr() @ released
+            share = common.max(axis=1).toarray()[:, 0] / np.maximum(total[rows.numpy()], 1e-12)
+            best[rows] = torch.maximum(best[rows], torch.from_numpy(share))
+    return best
+
+
+def _incidence(support: PathSupport, tokens: Tensor, y: Tensor) -> csr_matrix:
+    r"""Which trees show which paths of the support, as a sparse matrix of ones."""
+    offset = np.cumsum([0, *(roots.numel() for roots in support.roots)])
+    found = support.index.find(tokens, y)
+    shift = torch.from_numpy(offset)[support.index.shape.layer]
+    tree, slot = (found >= 0).nonzero(as_tuple=True)
+    path = found[tree, slot] + shift[slot]
+    shape = (y.numel(), int(offset[-1]))
+    matrix = csr_matrix((np.ones(tree.numel()), (tree.numpy(), path.numpy())), shape=shape)
+    matrix.data[:] = 1.0  # duplicates were added up
+    return matrix
