@@ -19,6 +19,7 @@ from torch_geometric_cgt.privacy.audit.rates import (
     TruePositives,
     area,
     curve,
+    has_threshold,
     true_positives,
 )
 from torch_geometric_cgt.privacy.audit.records import Records
@@ -134,7 +135,10 @@ def membership_inference(
             f'Expected at least {MIN_GROUP} members and {MIN_GROUP} others '
             f'(got {int(is_member.sum())} and {int((~is_member).sum())})'
         )
-    num_intervals = len(scores) * len(groups) * (1 + len(FALSE_POSITIVES))
+    num_intervals = len(scores) * sum(
+        1 + sum(has_threshold(int((mask & ~is_member).sum()), r) for r in FALSE_POSITIVES)
+        for mask in groups.values()
+    )
     each = 1 - (1 - confidence) / num_intervals
     attacks = []
     for group, mask in groups.items():

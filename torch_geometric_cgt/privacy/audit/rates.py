@@ -81,13 +81,18 @@ def true_positives(
         confidence (float, optional): The probability that an interval holds.
             (default: :obj:`0.95`)
     """
-    allowed = int(false_positives * other.numel() + 1e-9)
-    if allowed < 1 or member.numel() < 1:
+    if not has_threshold(other.numel(), false_positives):
         return None
+    allowed = int(false_positives * other.numel() + 1e-9)
     threshold = other.sort(descending=True).values[allowed]
     hits = int((member > threshold).sum())
     share = proportion(hits, member.numel(), confidence)
     return TruePositives(share, proportion(allowed, other.numel(), confidence).high)
+
+
+def has_threshold(num_others: int, false_positives: float) -> bool:
+    r"""Whether there are enough others to say which score so few of them exceed."""
+    return false_positives * num_others + 1e-9 >= 1
 
 
 def curve(member: Tensor, other: Tensor, num_points: int = 200) -> list[tuple[float, float]]:

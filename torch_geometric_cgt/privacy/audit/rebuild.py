@@ -14,7 +14,9 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.datasets.build import build
+from torch_geometric_cgt.datasets.cache import CachedBuild, cache_name, read_cache
 from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.release import Release
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.nn import CGTGenerator
@@ -36,6 +38,23 @@ def config_of(card: dict[str, Any]) -> BuildConfig:
         raise CorruptFileError(
             f'The card names parameters that this version does not build with: {error}'
         ) from error
+
+
+def find_build(release: Release, source: Source, root: Path) -> CachedBuild | None:
+    r"""The build that a release was saved from, with the group of each source
+    node and the generator, or :obj:`None` where it is not kept.
+
+    Args:
+        release (Release): The release.
+        source (Source): What it was built from.
+        root (Path): Where builds are kept.
+    """
+    folder = root / cache_name(source, config_of(release.card))
+    if not folder.is_dir():
+        return None
+    found = read_cache(folder)
+    same = torch.equal(found.release.trees.tokens, release.trees.tokens)
+    return found if same and torch.equal(found.release.codebook, release.codebook) else None
 
 
 def scaled_to(config: BuildConfig, part: Source, whole: Source) -> BuildConfig:
