@@ -8,7 +8,7 @@ from typing import Any
 
 from torch_geometric_cgt.benchmark.template import can_render, render
 from torch_geometric_cgt.data.files import write_text
-from torch_geometric_cgt.privacy.audit import Audit, Limit
+from torch_geometric_cgt.privacy.audit import CHECKS, Audit, Limit
 
 NUM_POINTS = 200  # of the curve of the limit
 
@@ -38,16 +38,16 @@ def render_audit(content: dict[str, Any]) -> str:
     """
     from torch_geometric_cgt.benchmark import audit_figures
 
-    details, figures = content['details'], {}
-    if 'support' in details:
-        support = details['support']
+    details = {name: content['details'].get(name) for name in CHECKS}
+    figures = {}
+    if support := details['support']:
         figures['support'] = audit_figures.support_bars(support['histogram'], support['bins'])
-    if 'membership' in details:
+    if membership := details['membership']:
         stated = content['settings']['limit']
         limit = Limit(stated['epsilon'], stated['delta'], stated['origin'], False)
         shares = [10 ** (-4 * (1 - i / NUM_POINTS)) for i in range(NUM_POINTS + 1)]
         figures['curves'] = audit_figures.attack_curves(
-            details['membership']['curves'], [(x, limit.highest(x)) for x in shares]
+            membership['curves'], [(x, limit.highest(x)) for x in shares]
         )
     return render(
         'audit.html',

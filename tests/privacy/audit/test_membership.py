@@ -48,6 +48,19 @@ def test_groups_by_hand():
     assert groups['rare labels'].tolist() == (records.y != 0).tolist()
 
 
+def test_ties_do_not_favour_those_who_come_first():
+    records = Records(
+        torch.zeros(1, 2000, SHAPE.num_slots, dtype=torch.long),
+        torch.zeros(2000).long(),
+        torch.zeros(2000),
+        torch.full((2000,), 4),
+        3,
+        SHAPE,
+    )
+    hubs = groups_of(records, torch.zeros(2000))['hubs'].nonzero().view(-1)
+    assert len(hubs) == 100 and 35 <= int((hubs < 1000).sum()) <= 65
+
+
 def test_a_leak_fails_and_is_named():
     found = inferred(2000, 4.0)
     checks = found.checks(Limit(1.0, 0.0, 'here', True))

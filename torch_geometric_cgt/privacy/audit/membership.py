@@ -195,9 +195,10 @@ def combined_score(
 
 
 def _top(x: Tensor, size: int) -> Tensor:
-    mask = torch.zeros(x.numel(), dtype=torch.bool)
-    mask[x.argsort(descending=True, stable=True)[:size]] = True
-    return mask
+    r"""The largest values. Ties are broken by chance: records are in the order of membership."""
+    chance = torch.randperm(x.numel(), generator=torch.Generator().manual_seed(x.numel()))
+    order = chance[x[chance].argsort(descending=True, stable=True)]
+    return torch.isin(torch.arange(x.numel()), order[:size])
 
 
 def _facts(found: TruePositives | None) -> dict[str, Any] | None:
