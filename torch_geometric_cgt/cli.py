@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.benchmark import MODELS, Evaluation, evaluate_dataset
+from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, Evaluation, evaluate_dataset
 from torch_geometric_cgt.benchmark.audit_page import write_audit
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experiment
 from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
@@ -296,8 +296,10 @@ def evaluate(args: argparse.Namespace) -> None:
     if args.seeds < 1:
         raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
     models = [name.strip() for name in args.models.split(',') if name.strip()]
-    if not models or (unknown := [name for name in models if name not in MODELS]):
-        raise ValueError(f'Unknown models {unknown if models else []}; choose from {list(MODELS)}')
+    if not models or (unknown := [name for name in models if name not in ALL_MODELS]):
+        raise ValueError(
+            f'Unknown models {unknown if models else []}; choose from {list(ALL_MODELS)}'
+        )
     require_writable(args.out)
     source = _source(args)
     started = time.monotonic()

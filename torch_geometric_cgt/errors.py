@@ -39,3 +39,11 @@ class NotFiniteError(CGTError):
 
 class DistributedError(CGTError):
     r"""Processes cannot work together, or one of them failed."""
+
+
+class LedgerError(CGTError):
+    r"""A privacy ledger is incomplete, was altered, or cannot say what it was asked."""
+
+
+class BudgetError(CGTError, ValueError):
+    r"""A privacy budget cannot be met, or is too small for any signal."""

@@ -1,34 +1,22 @@
 import pytest
 import torch
-from torch_geometric.nn import GATConv, GINConv, SimpleConv
+from sklearn.metrics import f1_score
+from torch_geometric.nn import GATConv, GINConv, SAGEConv, SimpleConv
 
-from tests.conftest import random_graph
-from torch_geometric_cgt import DuplicateEncode
-from torch_geometric_cgt.benchmark import MODELS, make_gnn
+from tests.benchmark.trees import SHAPE, encoded, random_index, shuffle_siblings
+from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, make_gnn
+from torch_geometric_cgt.benchmark.rows import SparseRows
 from torch_geometric_cgt.benchmark.training import (
     GNNConfig,
-    TreeSet,
+    evaluate_gnn,
     logits_of,
+    score_gnns,
     test_gnn,
     train_gnn,
 )
-from torch_geometric_cgt.data import TreeShape, random_split, tokens_of
+from torch_geometric_cgt.data import TreeShape
 
-SHAPE = TreeShape.of([3, 2])
-
-
-def encoded():
-    graph = random_graph(num_nodes=40, num_edges=80)
-    forest = DuplicateEncode([3, 2], seed=0)(graph)
-    trees = TreeSet(
-        graph.x,
-        tokens_of(forest.tree, torch.arange(40), 40),
-        graph.y,
-        random_split(graph.y >= 0, 0),
-        3,
-        SHAPE,
-    )
-    return forest, trees
+FULL = (*MODELS, 'GraphSAGE', 'PPNP')  # what draws nothing when all is to be drawn
 
 
 def pyg_layers(name, model):
@@ -43,6 +31,12 @@ def pyg_layers(name, model):
         elif name == 'GIN':
             mlp = torch.nn.Sequential(conv.lin, conv.norm, torch.nn.ReLU(), conv.out)
             layers.append(GINConv(mlp).eval())
+        elif name == 'GraphSAGE':
+            others, own = conv.lin.weight.data.chunk(2)
+            layer = SAGEConv(others.size(1), others.size(0))
+            layer.lin_l.weight.data, layer.lin_r.weight.data = others, own
+            layer.lin_l.bias.data = conv.bias.data
+            layers.append(layer)
         else:
             out_channels, in_channels = conv.lin.weight.shape
             layer = GATConv(in_channels, out_channels // conv.heads, conv.heads)
@@ -53,7 +47,7 @@ def pyg_layers(name, model):
     return layers
 
 
-@pytest.mark.parametrize('name', MODELS)
+@pytest.mark.parametrize('name', [*MODELS, 'GraphSAGE'])
 @torch.no_grad()
 def test_dense_trees_give_what_stock_layers_give_on_the_forest(name):
     forest, trees = encoded()
@@ -71,7 +65,7 @@ def test_dense_trees_give_what_stock_layers_give_on_the_forest(name):
     assert torch.allclose(out, h[forest.root_mask], atol=1e-4)
 
 
-@pytest.mark.parametrize('name', MODELS)
+@pytest.mark.parametrize('name', FULL)
 @torch.no_grad()
 def test_projecting_used_rows_only_changes_nothing(name):
     _, trees = encoded()
@@ -82,35 +76,82 @@ def test_projecting_used_rows_only_changes_nothing(name):
     )
 
 
-@pytest.mark.parametrize('name', MODELS)
+@pytest.mark.parametrize('name', ALL_MODELS)
 @pytest.mark.parametrize('depth', [1, 3])
 def test_any_depth(name, depth):
     shape = TreeShape.of([2] * depth)
     model = make_gnn(name, 4, 3, shape, hidden_channels=8)
-    out = model(torch.randn(5, 4), torch.randint(6, (7, shape.num_slots)))
+    x, index = torch.randn(5, 4), random_index(shape, 7, 5)
+    out = model(x, index)
     assert out.shape == (7, 3) and torch.isfinite(out).all()
+    model.loss(x, index, torch.zeros(7, dtype=torch.long)).backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), key
 
 
-@pytest.mark.parametrize('name', MODELS)
+@pytest.mark.parametrize('name', ALL_MODELS)
 def test_training_beats_guessing_and_is_reproducible(name):
     _, trees = encoded()
-    config = GNNConfig(epochs=30, batch_size=10)
+    config = GNNConfig(epochs=30, batch_size=10, num_sampled=20)
     scores = []
     for _ in range(2):
         model = train_gnn(name, trees, config, seed=0)
-        scores.append(test_gnn(model, trees, trees.rows('test')))
+        torch.rand(1)  # what others draw in between is of no account
+        scores.append(test_gnn(model, trees, trees.rows('test'), seed=1))
     assert scores[0] == scores[1] > 0.6
+
+
+@pytest.mark.parametrize('name', FULL)
+@torch.no_grad()
+def test_order_of_siblings_and_null_slots_are_of_no_account(name):
+    x, index = torch.randn(30, 4), random_index(SHAPE, 9, 30)
+    model = make_gnn(name, 4, 3, SHAPE, hidden_channels=8).eval()
+    out = model(x, index)
+    assert torch.allclose(model(x, shuffle_siblings(index, SHAPE, 1)), out, atol=1e-5)
+    wide = TreeShape.of([4, 3])
+    padded = torch.full((9, 4, 4), 30)  # child, then its children
+    padded[:, :3] = torch.cat([index[:, 1:4, None], _pad(index[:, 4:].view(9, 3, 2))], dim=2)
+    slots = torch.cat([index[:, :1], padded[:, :, 0], padded[:, :, 1:].flatten(1)], dim=1)
+    other = make_gnn(name, 4, 3, wide, hidden_channels=8).eval()
+    other.load_state_dict(model.state_dict())
+    assert torch.allclose(other(x, slots), out, atol=1e-5)
+
+
+def _pad(children):
+    return torch.nn.functional.pad(children, (0, 1), value=30)
+
+
+@pytest.mark.parametrize('name', ['GraphSAGE', 'FastGCN', 'AS-GCN', 'PASS'])
+def test_draws_at_test_time_come_from_the_seed(name):
+    _, trees = encoded()
+    model = make_gnn(name, 8, 3, SHAPE, num_sampled=1)
+    before = torch.get_rng_state()
+    scores = [evaluate_gnn(model, trees, torch.arange(40), seed) for seed in [0, 0, *range(1, 9)]]
+    assert torch.equal(torch.get_rng_state(), before)
+    assert scores[0] == scores[1]
+    assert len({score['accuracy'] for score in scores}) > 1
+
+
+def test_scores_equal_those_of_scikit_learn():
+    _, trees = encoded()
+    model, rows = train_gnn('GCN', trees, GNNConfig(epochs=2), seed=0), trees.rows('test')
+    with torch.no_grad():
+        predicted = logits_of(model, trees, rows).argmax(dim=1)
+    score = evaluate_gnn(model, trees, rows)
+    assert score['macro_f1'] == pytest.approx(f1_score(trees.y[rows], predicted, average='macro'))
+    assert score['accuracy'] == pytest.approx(float((predicted == trees.y[rows]).float().mean()))
+    assert score_gnns(['GCN'], trees, 0, GNNConfig(epochs=2)) == {'GCN': score['accuracy']}
 
 
 def test_unknown_model():
     with pytest.raises(ValueError, match="'MLP'; choose from"):
         make_gnn('MLP', 4, 3, SHAPE)
+    with pytest.raises(ValueError, match=r"'num_sampled' must be at least 1 \(got 0"):
+        make_gnn('PASS', 4, 3, SHAPE, num_sampled=0)
 
 
 @pytest.mark.parametrize('name', MODELS)
 def test_sparse_and_dense_tables_give_the_same(name):
-    from torch_geometric_cgt.benchmark.rows import SparseRows
-
     rng = torch.Generator().manual_seed(0)
     x = (torch.rand(30, 50, generator=rng) > 0.9).float()
     index = torch.randint(31, (12, SHAPE.num_slots), generator=rng)

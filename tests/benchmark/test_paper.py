@@ -6,6 +6,7 @@ from torch_geometric_cgt.benchmark.cells import CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.metrics import agreement
 from torch_geometric_cgt.benchmark.paper import read_paper
+from torch_geometric_cgt.benchmark.variants import PAPER as PAPER_FORM
 
 PAPER = read_paper()
 
@@ -68,7 +69,8 @@ def test_ablations(variant, mse, pearson, spearman):
 
 def test_every_row_is_a_cell_of_an_experiment():
     for name in ('aggregation', 'sampling', 'number', 'shift', 'link', 'ablation', 'exchange'):
-        assert {key for key in PAPER if key.experiment == name} == set(EXPERIMENTS[name].keys())
+        planned = {k for k in EXPERIMENTS[name].keys() if k.variant != PAPER_FORM}
+        assert {key for key in PAPER if key.experiment == name} == planned
 
 
 def test_rows_by_hand():

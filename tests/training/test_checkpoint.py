@@ -28,6 +28,9 @@ def test_killed_at_any_moment_and_resumed_gives_the_same_bits(tmp_path):
     assert 5 < len(whole['result']['train_nll']) < 60  # stopped early
     context = multiprocessing.get_context('forkserver')
     context.set_forkserver_preload(['tests.training.tiny'])
+    first = context.Process(target=int)  # waits for the imports, which are not to be killed
+    first.start()
+    first.join()
     rng, kills, started = random.Random(0), 0, time.monotonic()
     while True:
         child = context.Process(target=run, args=(tmp_path / 'fit', tmp_path / 'cut.pt', long))

@@ -8,8 +8,10 @@ from torch_geometric.data import Data
 
 from tests.conftest import random_graph
 from torch_geometric_cgt import Quantize
-from torch_geometric_cgt.errors import AnonymityError, SourceError, UnsupportedError
+from torch_geometric_cgt.errors import AnonymityError, BudgetError, SourceError
+from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.quantizer import FlowKMeans
+from torch_geometric_cgt.quantizer.private_plan import STAGES
 from torch_geometric_cgt.transforms.quantize import verify_sizes
 
 
@@ -88,8 +90,12 @@ def test_a_clustering_below_k_is_never_released():
         ({'k': 0}, ValueError, "'k' must be at least 1 .got 0"),
         ({'num_clusters': 0}, ValueError, "'num_clusters' must be at least 1"),
         ({'method': 'magic'}, ValueError, "got 'magic'"),
-        ({'method': 'dp'}, UnsupportedError, 'Differentially private'),
-        ({'epsilon': 1.0}, UnsupportedError, 'Differentially private'),
+        ({'method': 'dp'}, ValueError, 'got epsilon=None'),
+        ({'method': 'dp', 'epsilon': 0.0}, BudgetError, "'epsilon' must be positive"),
+        ({'method': 'dp', 'epsilon': 1.0, 'delta': 2.0}, BudgetError, "'delta' must lie"),
+        ({'method': 'dp', 'epsilon': 1.0, 'l': 2}, ValueError, "'l' is not for method='dp'"),
+        ({'method': 'dp', 'epsilon': 1.0, 'dp_args': {'x': 1}}, ValueError, "in 'dp_args'.*'x'"),
+        ({'epsilon': 1.0}, ValueError, "for method='dp' .got method='kmeans', epsilon=1.0"),
     ],
 )
 def test_wrong_arguments(arguments, error, message):
@@ -117,7 +123,7 @@ def test_wrong_features(x, arguments, error, message):
 def test_repr_names_every_parameter():
     assert repr(Quantize(k=5, seed=2)) == (
         "Quantize(k=5, num_clusters=None, method='kmeans', epsilon=None, delta=None, "
-        'seed=2, l=None, task_weight=None, num_components=64)'
+        'seed=2, l=None, task_weight=None, num_components=64, dp_args=None)'
     )
 
 
@@ -227,3 +233,49 @@ def test_the_weight_of_the_task_is_found_on_some_of_many_rows(monkeypatch):
         weights.append(out.task_weight)
     assert set(sizes) == {400, 1200} and sizes.count(1200) >= 2
     assert abs(weights[0] - weights[1]) < 0.5
+
+
+# Differential privacy
+
+
+def test_a_private_codebook(graph):
+    transform = Quantize(method='dp', epsilon=8.0, delta=1e-3, seed=1)
+    out = transform.cluster(graph)
+    assert out.cluster.shape == graph.y.shape
+    assert out.codebook.shape[1] == graph.x.size(1) and out.codebook.dtype == graph.x.dtype
+    ledger = Ledger(STAGES, out.entries)
+    assert 7.8 < ledger.total('node', 1e-3).epsilon <= 8.0
+    again = transform.cluster(graph)  # the seed does not decide on the noise
+    assert out.codebook.shape != again.codebook.shape or not torch.equal(
+        out.codebook, again.codebook
+    )
+
+
+def test_private_quantization_of_a_graph(graph):
+    x = graph.x.clone()
+    data = Quantize(method='dp', epsilon=20.0, delta=1e-3, num_clusters=6)(graph)
+    assert torch.equal(data.x, data.codebook[data.cluster]) and data.x.shape == x.shape
+    assert 3 <= data.codebook.size(0) <= 6
+    # Features come as directions here: what is left of them tells the labels apart.
+    share = max(
+        float((data.cluster[graph.y == label] == c).float().mean())
+        for label in range(3)
+        for c in range(data.codebook.size(0))
+    )
+    assert share > 0.5
+
+
+def test_without_labels_and_in_a_public_space(graph):
+    graph.y = None
+    out = Quantize(
+        method='dp',
+        epsilon=20.0,
+        delta=1e-3,
+        dp_args={'space': 'projected', 'n_components': 4, 'num_steps': 1},
+    ).cluster(graph)
+    assert out.codebook.shape[1] == 4 and int(out.cluster.max()) < out.codebook.size(0)
+
+
+def test_a_private_codebook_needs_a_small_delta(graph):
+    with pytest.raises(BudgetError, match=r"'delta' must not exceed 1 / n.*120 rows"):
+        Quantize(method='dp', epsilon=8.0, delta=0.05)(graph)

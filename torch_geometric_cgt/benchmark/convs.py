@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torch_geometric_cgt.benchmark.bags import weighted_sum
 from torch_geometric_cgt.benchmark.rows import Rows, linear
 
 
@@ -15,6 +16,10 @@ class TreeConv(nn.Module):
     The part that is linear in the input comes first, in :meth:`project`, and
     the aggregation second: for the first layer, the projection then runs on
     the distinct rows of a batch and not on every slot.
+
+    Weights say of each parent and of its children, ``[B, P, 1 + f]``, whether
+    it is real, or what a sampler gave to it: zero where it is null or was not
+    drawn.
     """
 
     def project(self, x: Rows) -> Tensor:
@@ -27,11 +32,22 @@ class TreeConv(nn.Module):
         Args:
             h (torch.Tensor): The parents, ``[B, P, H]``.
             children (torch.Tensor): The children, ``[B, P, f, H]``.
-            weight (torch.Tensor): The weight of each parent and of its
-                children, ``[B, P, 1 + f, 1]``: whether it is real, or what a
-                sampler gave to it; zero where it is null or was not drawn.
+            weight (torch.Tensor): Their weights, ``[B, P, 1 + f]``.
         """
         raise TypeError(f'{type(self).__name__} must define aggregate()')
+
+    def aggregate_rows(self, table: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+        r"""The same of parents and children that are rows of a table, which
+        need not be copied to every slot.
+
+        Args:
+            table (torch.Tensor): The projected rows, ``[R + 1, H]``.
+            index (torch.Tensor): The row of each parent and of its children,
+                ``[B, P, 1 + f]``.
+            weight (torch.Tensor): Their weights, ``[B, P, 1 + f]``.
+        """
+        members = F.embedding(index, table)
+        return self.aggregate(members[:, :, 0], members[:, :, 1:], weight)
 
     def update(self, h: Tensor, real: Tensor) -> Tensor:
         r"""What follows the aggregation, for all slots of all layers.
@@ -43,7 +59,32 @@ class TreeConv(nn.Module):
         return h
 
 
-class MeanConv(TreeConv):
+class LinearConv(TreeConv):
+    r"""A weighted sum of a node and its neighbours."""
+
+    def coefficients(self, weight: Tensor) -> Tensor:
+        r"""The factors in the sum, ``[B, P, 1 + f]``."""
+        return weight.float()
+
+    def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
+        factor = self.coefficients(weight)[..., None]
+        return h * factor[:, :, 0] + (children * factor[:, :, 1:]).sum(dim=2)
+
+    def aggregate_rows(self, table: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+        return weighted_sum(table, index, self.coefficients(weight))
+
+
+class PlainMeanConv(LinearConv):
+    r"""The mean of a node and its neighbours, with nothing to learn (SGC)."""
+
+    def project(self, x: Rows) -> Tensor:
+        return torch.as_tensor(x)  # it never comes first: always channels
+
+    def coefficients(self, weight: Tensor) -> Tensor:
+        return weight / weight.sum(dim=2, keepdim=True).clamp(min=1)
+
+
+class MeanConv(PlainMeanConv):
     r"""The mean of a node and its neighbours (GCN)."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
@@ -54,28 +95,37 @@ class MeanConv(TreeConv):
     def project(self, x: Rows) -> Tensor:
         return linear(x, self.lin)
 
-    def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
-        return mean_of(h, children, weight) + self.bias
-
-
-class PlainMeanConv(TreeConv):
-    r"""The mean of a node and its neighbours, with nothing to learn (SGC)."""
-
-    def project(self, x: Rows) -> Tensor:
-        return torch.as_tensor(x)  # it never comes first: always channels
-
-    def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
-        return mean_of(h, children, weight)
+    def update(self, h: Tensor, real: Tensor) -> Tensor:
+        return h + self.bias
 
 
 class DrawnMeanConv(MeanConv):
-    r"""An estimate of that mean: the weights that a sampler gave to what it
-    drew hold the denominator, too (FastGCN, AS-GCN).
+    r"""An estimate of that mean, of weights in which a sampler has put the
+    denominator, too (FastGCN, AS-GCN).
     """
 
-    def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
-        own, others = weight[:, :, 0], weight[:, :, 1:]
-        return h * own + (children * others).sum(dim=2) + self.bias
+    def coefficients(self, weight: Tensor) -> Tensor:
+        return weight
+
+
+class SumConv(LinearConv):
+    r"""A perceptron, batch-normalised inside, of the sum of a node and its
+    neighbours (GIN).
+    """
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(in_channels, hidden_channels, bias=False)
+        self.norm = nn.BatchNorm1d(hidden_channels)
+        self.out = nn.Linear(hidden_channels, out_channels)
+
+    def project(self, x: Rows) -> Tensor:
+        return linear(x, self.lin)
+
+    def update(self, h: Tensor, real: Tensor) -> Tensor:
+        # Null slots are no nodes: they must not move the statistics.
+        normed = torch.zeros_like(h).masked_scatter(real[..., None], self.norm(h[real]))
+        return self.out(normed.relu())
 
 
 class SAGEConv(TreeConv):
@@ -90,33 +140,20 @@ class SAGEConv(TreeConv):
         return linear(x, self.lin)
 
     def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
-        others, width = weight[:, :, 1:], self.bias.numel()
-        count = others.detach().sum(dim=2).clamp(min=1)
-        mean = (children[..., :width] * others).sum(dim=2) / count
-        return mean + h[..., width:] + self.bias
+        mean = (children.chunk(2, dim=-1)[0] * self._share(weight)[..., None]).sum(dim=2)
+        return mean + h.chunk(2, dim=-1)[1]
 
-
-class SumConv(TreeConv):
-    r"""A perceptron, batch-normalised inside, of the sum of a node and its
-    neighbours (GIN).
-    """
-
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.lin = nn.Linear(in_channels, hidden_channels, bias=False)
-        self.norm = nn.BatchNorm1d(hidden_channels)
-        self.out = nn.Linear(hidden_channels, out_channels)
-
-    def project(self, x: Rows) -> Tensor:
-        return linear(x, self.lin)
-
-    def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
-        return h + (children * weight[:, :, 1:]).sum(dim=2)
+    def aggregate_rows(self, table: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+        others, own = table.chunk(2, dim=-1)
+        mean = weighted_sum(others, index[:, :, 1:], self._share(weight))
+        return mean + F.embedding(index[:, :, 0], own)
 
     def update(self, h: Tensor, real: Tensor) -> Tensor:
-        # Null slots are no nodes: they must not move the statistics.
-        normed = torch.zeros_like(h).masked_scatter(real[..., None], self.norm(h[real]))
-        return self.out(normed.relu())
+        return h + self.bias
+
+    def _share(self, weight: Tensor) -> Tensor:
+        others = weight[:, :, 1:]
+        return others / others.detach().sum(dim=2, keepdim=True).clamp(min=1)
 
 
 class AttentionConv(TreeConv):
@@ -138,14 +175,24 @@ class AttentionConv(TreeConv):
     def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
         members = torch.cat([h[:, :, None], children], dim=2)
         members = members.unflatten(-1, (self.heads, -1))  # [B, P, 1 + f, heads, H / heads]
-        present = weight | ~weight[:, :, :1]  # a null parent attends to anything: no one reads it
+        source = (members * self.att_source).sum(dim=-1)
         target = (members[:, :, :1] * self.att_target).sum(dim=-1)
-        score = F.leaky_relu((members * self.att_source).sum(dim=-1) + target, 0.2)
-        share = score.masked_fill(~present, -torch.inf).softmax(dim=2)
-        return (members * share[..., None]).sum(dim=2).flatten(-2) + self.bias
+        return (members * self._share(source, target, weight)[..., None]).sum(dim=2).flatten(-2)
 
+    def aggregate_rows(self, table: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+        parts = table.unflatten(-1, (self.heads, -1))  # [R + 1, heads, H / heads]
+        source = F.embedding(index, (parts * self.att_source).sum(dim=-1))
+        target = F.embedding(index[:, :, :1], (parts * self.att_target).sum(dim=-1))
+        share = self._share(source, target, weight).transpose(2, 3)  # [B, P, heads, 1 + f]
+        head = torch.arange(self.heads, device=index.device)[:, None]
+        part = index[:, :, None] * self.heads + head
+        return weighted_sum(parts.flatten(0, 1), part, share).flatten(2)
 
-def mean_of(h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
-    r"""The mean of each slot and its real children."""
-    real = weight[:, :, 1:]
-    return (h + (children * real).sum(dim=2)) / (1 + real.sum(dim=2))
+    def update(self, h: Tensor, real: Tensor) -> Tensor:
+        return h + self.bias
+
+    def _share(self, source: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+        r"""The attention to each parent and its children, ``[B, P, 1 + f, heads]``."""
+        present = weight | ~weight[:, :, :1]  # of null parents, anything: nobody reads it
+        score = F.leaky_relu(source + target, 0.2)
+        return score.masked_fill(~present[..., None], -torch.inf).softmax(dim=2)

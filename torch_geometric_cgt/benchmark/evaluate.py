@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from torch_geometric_cgt.benchmark.metrics import agreement
-from torch_geometric_cgt.benchmark.models import MODELS
+from torch_geometric_cgt.benchmark.models import ALL_MODELS, MODELS
 from torch_geometric_cgt.benchmark.rows import as_rows
 from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
 from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, test_gnn, train_gnn
@@ -80,9 +80,9 @@ def evaluate_dataset(
         config (GNNConfig, optional): How to train. (default: :obj:`None`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
     """
-    unknown = [name for name in models if name not in MODELS]
+    unknown = [name for name in models if name not in ALL_MODELS]
     if unknown:
-        raise ValueError(f'Unknown models {unknown}; choose from {list(MODELS)}')
+        raise ValueError(f'Unknown models {unknown}; choose from {list(ALL_MODELS)}')
     checked = check_source(source)
     config = config or GNNConfig.for_roots(checked.root.numel() // 2)
     out = Evaluation(list(models))
@@ -165,10 +165,10 @@ def _scores(name: str, sets: dict[str, TreeSet], config: GNNConfig, seed: int) -
     scores = {}
     for column, trees in sets.items():
         model = train_gnn(name, trees, config, seed)
-        scores[column] = test_gnn(model, trees, trees.rows('test'))
+        scores[column] = test_gnn(model, trees, trees.rows('test'), seed)
         if column == 'generated':
             original = sets['original']
-            scores['transfer'] = test_gnn(model, original, original.rows('test'))
+            scores['transfer'] = test_gnn(model, original, original.rows('test'), seed)
     return scores
 
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torch_geometric_cgt.benchmark.convs import TreeConv
-from torch_geometric_cgt.benchmark.rows import Rows, drop
+from torch_geometric_cgt.benchmark.rows import Rows, drop, pad
 from torch_geometric_cgt.data import TreeShape
 
 
@@ -83,23 +83,25 @@ class TreeGNN(GNN):
             x (torch.Tensor or SparseRows): As in :meth:`forward`.
             index (torch.Tensor): As in :meth:`forward`.
             weights (list[list[torch.Tensor]]): For each convolution, and for
-                each layer of parents, the weights of :meth:`TreeConv.aggregate`
-                without their last dimension, ``[B, P, 1 + f]``.
+                each layer of parents, the weights of :class:`TreeConv`,
+                ``[B, P, 1 + f]``.
         """
-        real = index < x.size(0)
-        h = lookup(self.convs[0].project(drop(x, self.dropout, self.training)), index)
-        inputs = h
-        for depth, conv in zip(range(self.shape.depth, 0, -1), self.convs, strict=True):
-            if depth < self.shape.depth:
-                h = h.relu() if self.act else h
-                h = conv.project(drop(h, self.dropout, self.training))
-            inputs, out = h, []
-            for layer, weight in enumerate(weights[-depth][:depth]):
-                split = (self.shape.layer_sizes[layer], self.shape.num_neighbors[layer])
-                parents = h[:, self.shape.layer_slice(layer)]
-                children = h[:, self.shape.layer_slice(layer + 1)].unflatten(1, split)
-                out.append(conv.aggregate(parents, children, weight[..., None]))
-            h = conv.update(torch.cat(out, dim=1), real[:, : self.shape.offsets[depth]])
+        shape, real, convs = self.shape, index < x.size(0), self.convs
+        table = pad(convs[0].project(drop(x, self.dropout, self.training)))
+        members = zip(families(index, shape), weights[0], strict=True)
+        out = [convs[0].aggregate_rows(table, rows, weight) for rows, weight in members]
+        h = convs[0].update(torch.cat(out, dim=1), real[:, : shape.num_internal])
+        inputs = F.embedding(index, table) if shape.depth == 1 else h
+        for step, conv in enumerate(convs[1:], start=1):
+            depth = shape.depth - step
+            inputs = h.relu() if self.act else h
+            inputs = conv.project(drop(inputs, self.dropout, self.training))
+            layers = inputs.split(shape.layer_sizes[: depth + 1], dim=1)
+            out = []
+            for layer, weight in enumerate(weights[step][:depth]):
+                children = layers[layer + 1].unflatten(1, (-1, shape.num_neighbors[layer]))
+                out.append(conv.aggregate(layers[layer], children, weight))
+            h = conv.update(torch.cat(out, dim=1), real[:, : shape.offsets[depth]])
         return h[:, 0], inputs
 
 
@@ -117,4 +119,4 @@ def families(value: Tensor, shape: TreeShape) -> list[Tensor]:
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:
     r"""The row of each slot, ``[..., H]``; zero where the slot is null."""
-    return F.embedding(index, F.pad(table, (0, 0, 0, 1)))
+    return F.embedding(index, pad(table))

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torch_geometric_cgt.benchmark.convs import DrawnMeanConv
+from torch_geometric_cgt.benchmark.draws import draw_positions
 from torch_geometric_cgt.benchmark.gnn import TreeGNN, families, lookup
 from torch_geometric_cgt.benchmark.rows import Rows, linear
 from torch_geometric_cgt.data import TreeShape
@@ -151,12 +152,10 @@ def draw(chance: Tensor, num: int) -> Tensor:
         num (int): The number of draws per parent that has candidates.
     """
     total = num * int((chance > 0).any(dim=2).sum())
-    edges = chance.flatten().double().cumsum(0)
-    at = torch.rand(total, dtype=torch.double, device=chance.device) * edges[-1]
-    at = at.clamp(max=torch.nextafter(edges[-1], -torch.ones_like(edges[-1])))  # rounding
-    position = torch.searchsorted(edges, at, right=True)
-    count = torch.bincount(position, minlength=edges.numel()).view_as(chance)
-    return count / (chance * (total / edges[-1])).clamp(min=1e-20).to(chance.dtype)
+    position = draw_positions(chance.flatten(), total)
+    count = torch.bincount(position, minlength=chance.numel()).view_as(chance)
+    expected = chance * (total / chance.sum().clamp(min=1e-20))
+    return count / expected.clamp(min=1e-20)
 
 
 def variance(h: Tensor, p: Tensor, chance: Tensor, num: int) -> Tensor:

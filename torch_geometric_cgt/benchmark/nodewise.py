@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from torch_geometric_cgt.benchmark.convs import TreeConv
+from torch_geometric_cgt.benchmark.draws import draw_positions
 from torch_geometric_cgt.benchmark.gnn import TreeGNN, families, lookup
 from torch_geometric_cgt.benchmark.rows import Rows, linear
 from torch_geometric_cgt.data import TreeShape
@@ -15,6 +16,8 @@ from torch_geometric_cgt.data import TreeShape
 
 class NodeSampler(nn.Module):
     r"""Draws children for each parent."""
+
+    with_replacement = False
 
     def prepare(self, x: Rows) -> Tensor | None:
         r"""What the sampler has to know of each distinct row, ``[R, D]``."""
@@ -37,11 +40,15 @@ class NodeSampler(nn.Module):
 
 
 class UniformSampler(NodeSampler):
-    r"""Draws real children at random, none of them twice (GraphSAGE)."""
+    r"""Draws real children at random, none of them twice (GraphSAGE). Where all
+    are to be drawn, nothing is left to chance.
+    """
 
     def choose(
         self, known: Tensor | None, parents: Tensor, children: Tensor, real: Tensor, num: int
     ) -> tuple[Tensor, Tensor]:
+        if num == real.size(2):
+            return torch.arange(num, device=real.device).expand_as(real), real
         key = torch.rand(real.shape, device=real.device).masked_fill(~real, 2.0)
         choice = key.topk(num, dim=2, largest=False).indices
         return choice, real.gather(2, choice)
@@ -68,6 +75,8 @@ class PASSSampler(NodeSampler):
         hidden_channels (int): The number of rows of :math:`W_s`.
     """
 
+    with_replacement = True
+
     def __init__(self, in_channels: int, hidden_channels: int) -> None:
         super().__init__()
         self.lin = nn.Linear(in_channels, hidden_channels, bias=False)
@@ -79,7 +88,7 @@ class PASSSampler(NodeSampler):
     def probability(self, known: Tensor, parents: Tensor, children: Tensor, real: Tensor) -> Tensor:
         r"""The probability of each child, ``[B, P, f]``, zero where null."""
         target, source = lookup(known, parents), lookup(known, children)
-        score = (source @ target[..., None]).squeeze(-1) / known.size(1) ** 0.5
+        score = (source * target[:, :, None]).sum(dim=-1) / known.size(1) ** 0.5
         share = score.masked_fill(~real, -1e9).softmax(dim=2)
         even = real / real.sum(dim=2, keepdim=True).clamp(min=1)
         mix = self.mix.softmax(dim=0)
@@ -91,8 +100,7 @@ class PASSSampler(NodeSampler):
         if known is None:
             raise TypeError('PASSSampler needs what prepare() gives')
         q = self.probability(known, parents, children, real)
-        race = torch.empty((*q.shape[:2], num, q.size(2)), device=q.device).exponential_()
-        choice = (race / q.detach()[:, :, None]).argmin(dim=3)  # [B, P, num]
+        choice = draw_positions(q.detach(), num)
         drawn = real.gather(2, choice)
         chance = q.gather(2, choice).masked_fill(~drawn, 1.0)
         return choice, drawn * (chance / chance.detach())
@@ -122,7 +130,7 @@ class NodewiseGNN(TreeGNN):
         dropout: float = 0.5,
     ) -> None:
         drawn = [num_sampled or f for f in shape.num_neighbors]
-        if isinstance(sampler, UniformSampler):  # no child twice
+        if not sampler.with_replacement:
             drawn = [min(n, f) for n, f in zip(drawn, shape.num_neighbors, strict=True)]
         super().__init__(convs, TreeShape(tuple(drawn)), dropout)
         self.full_shape = shape

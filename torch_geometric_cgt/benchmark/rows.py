@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torch_geometric_cgt.benchmark.bags import sum_bags
 from torch_geometric_cgt.nn.dropout import dropout
 from torch_geometric_cgt.quantizer.rows import to_csr
 from torch_geometric_cgt.quantizer.words import is_bag_of_words
@@ -60,6 +61,9 @@ def linear(x: Rows, lin: nn.Linear) -> Tensor:
     r"""Applies a linear map without bias."""
     if isinstance(x, Tensor):
         return lin(x)
-    return F.embedding_bag(
-        x.column, lin.weight.t(), x.ptr[:-1], mode='sum', per_sample_weights=x.value
-    )
+    return sum_bags(lin.weight.t(), x.column, x.ptr, x.value)
+
+
+def pad(table: Tensor) -> Tensor:
+    r"""The table with one more row, of zeros, for null slots."""
+    return F.pad(table, (0, 0, 0, 1))

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell, read_cells
 from torch_geometric_cgt.benchmark.exchange import exchange_scores
+from torch_geometric_cgt.benchmark.experiments import SAMPLING
 from torch_geometric_cgt.benchmark.graphs import (
     BenchmarkConfig,
     Graphs,
@@ -161,16 +162,16 @@ def _run_cell(
         if usual is not None and column == 'original':  # no variant touches it
             found[column] = usual.scores[column]
         else:
-            found[column] = _score(key, trees)
+            found[column] = _score(key, trees, config)
     return Cell(key, found)
 
 
-def _score(key: CellKey, trees: TreeSet) -> dict[str, float]:
+def _score(key: CellKey, trees: TreeSet, config: BenchmarkConfig) -> dict[str, float]:
     if key.experiment == 'link':
         return score_links(key.model, key.level, trees, key.seed)
-    num_sampled = int(key.level) if key.experiment == 'number' else None
-    config = replace(GNNConfig.for_roots(trees.rows('train').numel()), num_sampled=num_sampled)
-    model = train_gnn(key.model, trees, config, key.seed)
+    training = GNNConfig.for_roots(trees.rows('train').numel())
+    training = replace(training, num_sampled=_num_sampled(key, config))
+    model = train_gnn(key.model, trees, training, key.seed)
     return evaluate_gnn(model, trees, trees.rows('test'), key.seed)
 
 
@@ -188,11 +189,19 @@ def _statistics(key: CellKey, sets: dict[str, TreeSet]) -> Cell:
     return Cell(key, scores, histograms)
 
 
+def _num_sampled(key: CellKey, config: BenchmarkConfig) -> int | None:
+    r"""The neighbours that a model samples: where edges are noisy as many as without noise."""
+    if key.experiment == 'number':
+        return int(key.level)
+    return config.num_neighbors[0] if key.model in SAMPLING else None
+
+
 def _work(key: CellKey, config: BenchmarkConfig) -> tuple:
     r"""What is computed for a cell: equal for cells of different tables that ask for the same."""
-    extra = key.level if key.experiment in ('number', 'link', 'exchange', 'statistics') else ''
-    kind = key.experiment if key.experiment in ('link', 'exchange', 'statistics') else ''
-    return graph_of(key, config), key.model, kind, extra
+    graph = graph_of(key, config)
+    if key.experiment in ('link', 'exchange', 'statistics'):
+        return graph, key.model, key.experiment, key.level
+    return graph, key.model, _num_sampled(key, config)
 
 
 def _plain(config: BenchmarkConfig) -> dict[str, Any]:

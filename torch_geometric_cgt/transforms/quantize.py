@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,10 +13,12 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_cgt.errors import AnonymityError, SourceError, UnsupportedError
+from torch_geometric_cgt.errors import AnonymityError, SourceError
+from torch_geometric_cgt.privacy import Budget, Entry
 from torch_geometric_cgt.quantizer import (
     ConstrainedKMeans,
     FlowKMeans,
+    PrivateKMeans,
     Quantizer,
     cluster_means,
     label_homogeneity,
@@ -28,6 +31,7 @@ from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_s
 from torch_geometric_cgt.quantizer.words import is_bag_of_words, tf_idf
 from torch_geometric_cgt.transforms.calibrate import calibrate_weight
 
+METHODS = ('kmeans', 'exact', 'dp')
 TRIAL_ROWS = 50_000  # are enough to find the weight of the task
 
 
@@ -38,6 +42,7 @@ class Clustering:
     cluster: Tensor  # [N] the cluster of each node
     codebook: Tensor  # [m, F] the mean feature vector of each cluster
     task_weight: float  # the weight that class probabilities had, 0 for none
+    entries: tuple[Entry, ...] = ()  # what a private method cost, for a ledger
 
 
 @functional_transform('quantize')
@@ -50,20 +55,29 @@ class Quantize(BaseTransform):
     :obj:`data.codebook` (the cluster means, ``[m, F]``); :obj:`data.x` becomes
     :obj:`codebook[cluster]`. The minimum size is verified on every call.
 
+    With :obj:`method="dp"`, the codebook is differentially private instead, for
+    one node (its features and its label), and clusters have no minimum size,
+    see :class:`~torch_geometric_cgt.quantizer.PrivateKMeans`. The codebook may
+    be released. The cluster of a node may not, and neither may :obj:`data.x`:
+    they follow from the node's own features, and are for a private model to
+    learn from. Noise comes from the operating system, and the next call gives
+    another codebook, whatever the seed is.
+
     Args:
-        k (int, optional): The minimum number of nodes per cluster.
-            (default: :obj:`30`)
+        k (int, optional): The minimum number of nodes per cluster, not for
+            :obj:`method="dp"`. (default: :obj:`30`)
         num_clusters (int, optional): The number of clusters :math:`m`, at
             most :math:`N / k`. By default, as many as :math:`k` allows, which
             keeps the most accuracy. (default: :obj:`None`)
         method (str, optional): :obj:`"kmeans"` scales to millions of nodes,
             :obj:`"exact"` solves each step over all pairs of nodes and
-            clusters, for up to about 10,000 nodes.
-            (default: :obj:`"kmeans"`)
+            clusters, for up to about 10,000 nodes, :obj:`"dp"` is
+            differentially private. (default: :obj:`"kmeans"`)
         epsilon (float, optional): The budget of a differentially private
             method. (default: :obj:`None`)
         delta (float, optional): The failure probability of a differentially
-            private method. (default: :obj:`None`)
+            private method. By default, :math:`N^{-1.1}`.
+            (default: :obj:`None`)
         seed (int, optional): The seed of the clustering. (default: :obj:`0`)
         l (int, optional): The minimum number of distinct labels per cluster;
             without it, a warning says how many clusters hold one label only.
@@ -82,6 +96,10 @@ class Quantize(BaseTransform):
             principal components of the features. (default: :obj:`64`)
         device (str or torch.device, optional): Where distances are computed.
             (default: :obj:`"cpu"`)
+        dp_args (dict, optional): Further arguments of
+            :class:`~torch_geometric_cgt.quantizer.PrivateKMeans`. By default,
+            there are clusters per label where nodes have labels.
+            (default: :obj:`None`)
     """
 
     def __init__(
@@ -96,6 +114,7 @@ class Quantize(BaseTransform):
         task_weight: float | str | None = None,
         num_components: int = 64,
         device: str | torch.device = 'cpu',
+        dp_args: dict[str, Any] | None = None,
     ) -> None:
         if k < 1:
             raise ValueError(f"'k' must be at least 1 (got {k})")
@@ -109,13 +128,17 @@ class Quantize(BaseTransform):
             raise ValueError(
                 f"'task_weight' must be None, 'auto' or a number >= 0 (got {task_weight!r})"
             )
-        if method == 'dp' or epsilon is not None or delta is not None:
-            raise UnsupportedError(
-                'Differentially private quantization is not offered by this version; '
-                "leave 'epsilon' and 'delta' at None and use method='kmeans'"
+        if method not in METHODS:
+            raise ValueError(
+                f"'method' must be one of {', '.join(map(repr, METHODS))} (got {method!r})"
             )
-        if method not in ('kmeans', 'exact'):
-            raise ValueError(f"'method' must be 'kmeans' or 'exact' (got '{method}')")
+        if method == 'dp':
+            _check_private(epsilon, delta, l, task_weight, dp_args)
+        elif epsilon is not None or delta is not None or dp_args is not None:
+            raise ValueError(
+                f"'epsilon', 'delta' and 'dp_args' are for method='dp' (got method={method!r}, "
+                f'epsilon={epsilon}, delta={delta}, dp_args={dp_args})'
+            )
         self.k = k
         self.num_clusters = num_clusters
         self.method = method
@@ -126,6 +149,7 @@ class Quantize(BaseTransform):
         self.task_weight = task_weight
         self.num_components = num_components
         self.device = device
+        self.dp_args = dp_args
 
     def forward(self, data: Data) -> Data:
         out = self.cluster(data)
@@ -151,8 +175,10 @@ class Quantize(BaseTransform):
                 weight of the task is sought. (default: :obj:`None`)
         """
         x = check_features(data)
-        num_clusters = self.num_clusters_for(x.size(0))
         y = self._labels(data)
+        if self.method == 'dp':
+            return self._cluster_privately(x, y)
+        num_clusters = self.num_clusters_for(x.size(0))
         z = reduce_features(tf_idf(x) if is_bag_of_words(x) else x, self.num_components, self.seed)
 
         weight, space = 0.0, z
@@ -179,6 +205,23 @@ class Quantize(BaseTransform):
         verify_sizes(cluster, num_clusters, self.k)
         self._check_diversity(cluster, y)
         return Clustering(cluster, cluster_means(x, cluster, num_clusters), weight)
+
+    def private_solver(self, y: Tensor | None) -> PrivateKMeans:
+        r"""The solver of :obj:`method="dp"`; its :obj:`plan` goes into a ledger."""
+        arguments = {
+            'n_clusters': self.num_clusters,
+            'per_label': y is not None,
+            'random_state': self.seed,
+            **(self.dp_args or {}),
+        }
+        return PrivateKMeans(self.epsilon, self.delta, **arguments)
+
+    def _cluster_privately(self, x: Tensor, y: Tensor | None) -> Clustering:
+        solver = self.private_solver(y).fit(x, y)
+        centers = torch.from_numpy(solver.cluster_centers_)
+        order = nearby_order(centers)
+        cluster = order.argsort()[torch.from_numpy(solver.labels_)]
+        return Clustering(cluster, centers[order].to(x.dtype), 0.0, tuple(solver.entries_))
 
     def _trial(
         self,
@@ -266,7 +309,7 @@ class Quantize(BaseTransform):
             f'{self.__class__.__name__}(k={self.k}, num_clusters={self.num_clusters}, '
             f"method='{self.method}', epsilon={self.epsilon}, delta={self.delta}, "
             f'seed={self.seed}, l={self.l}, task_weight={self.task_weight!r}, '
-            f'num_components={self.num_components})'
+            f'num_components={self.num_components}, dp_args={self.dp_args})'
         )
 
 
@@ -310,6 +353,26 @@ def verify_sizes(cluster: Tensor, num_clusters: int, k: int) -> None:
             f'{int((sizes < k).sum())} of {sizes.numel()} clusters have fewer than {k} '
             f'members (the smallest has {int(sizes.min())})'
         )
+
+
+def _check_private(
+    epsilon: float | None,
+    delta: float | None,
+    l: int | None,  # noqa: E741
+    task_weight: float | str | None,
+    dp_args: dict[str, Any] | None,
+) -> None:
+    r"""Refuses what a private method cannot do, before there are data."""
+    if epsilon is None:
+        raise ValueError("method='dp' needs a budget (got epsilon=None)")
+    Budget(epsilon, 0.5 if delta is None else delta)
+    for name, value in (('l', l), ('task_weight', task_weight)):
+        if value not in (None, 0):
+            raise ValueError(f"'{name}' is not for method='dp' (got {value!r})")
+    try:
+        PrivateKMeans(epsilon, delta, **(dp_args or {}))
+    except TypeError as error:
+        raise ValueError(f"Unknown argument in 'dp_args': {error}") from error
 
 
 def _is_weight(value: object) -> bool:

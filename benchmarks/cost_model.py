@@ -1,0 +1,162 @@
+r"""What a build costs, by formula: seconds and memory per phase as a function of the graph.
+
+    python benchmarks/cost_model.py --cells docs/results/scaling.jsonl
+    python benchmarks/cost_model.py --nodes 1e9 --edges 2e10 --features 128 --classes 40 --gpus 8
+
+The first form puts prediction and measurement of each phase side by side, the second predicts.
+``docs/scaling.md`` explains the formulas. Seconds are processor seconds of the cores that measured;
+those of fit and sample are floating-point operations by the speed of the device.
+"""
+
+import argparse
+from dataclasses import dataclass
+from math import log10, prod
+from pathlib import Path
+
+from cells import read_cells
+
+CORE_FLOPS = 21e9  # per second, of one core that measured, in the default model
+GPU_FLOPS = 10e12  # assumed, not measured: a fraction of what a data-centre GPU of 2023 reaches
+ROW, FLOW = 2.0e-4, 1.4e-4  # seconds per clustered row: splits, flows between cells of large graphs
+TRIAL_ROWS = 50_000  # are clustered, at most, per weight of the task that is tried
+ASSIGN = 5e-11  # seconds per row, trial centre and dimension
+SMOOTH = 0.7e-9  # seconds per edge, component and hop
+PROBE = 2.0  # seconds per weight: linear models
+DRAW = 8e-8  # seconds per slot of a tree of the source
+CHOOSE = 1.2e-6  # seconds per sampled tree and square root of the number of clusters
+SCENE_ROW = 1.4e-4  # seconds per root
+CALIBRATE, CALIBRATION_TREES = 8.0, 70_000  # seconds of linear models, and trees that are drawn
+LIBRARIES = 0.45  # GB
+
+
+@dataclass(frozen=True)
+class Graph:
+    r"""The numbers that cost depends on."""
+
+    nodes: float
+    edges: float  # directed
+    features: int
+    classes: int
+    k: int = 30
+    fan_outs: tuple[int, ...] = (5, 5)
+    trees: float = 0.0  # that are fitted, over all epochs; one epoch where zero
+    trials: int = 6  # weights of the task that are tried
+
+    @property
+    def clusters(self) -> float:
+        return self.nodes / self.k
+
+    @property
+    def layers(self) -> list[int]:
+        r"""The slots of each layer."""
+        return [prod(self.fan_outs[:i]) for i in range(len(self.fan_outs) + 1)]
+
+    @property
+    def flops_per_tree(self) -> float:
+        r"""Floating-point operations of a training step, counted for s = 5, L = 2; other shapes in
+        proportion to their slots with children.
+        """
+        m = self.clusters
+        here = 16 + 5 * log10(m) + 0.07 * m**0.5
+        return 1e6 * here * (1 + sum(self.layers[:-1])) / 7
+
+
+def cluster(rows: float) -> float:
+    r"""Seconds to cluster some rows."""
+    return rows * (ROW + FLOW * min(1.0, rows / 100_000))
+
+
+def seconds(graph: Graph, flops: float = CORE_FLOPS) -> dict[str, float]:
+    r"""Seconds per phase, fit and sample at some speed."""
+    n, d = graph.nodes, min(graph.features, 128) + graph.classes
+    rows = min(n, TRIAL_ROWS)
+    choose = CHOOSE * CORE_FLOPS * graph.clusters**0.5
+    tree = (graph.flops_per_tree / 4 + choose) / flops  # that is sampled
+    trial = cluster(rows) + PROBE + 2 * SMOOTH * graph.edges * min(graph.features, 128)
+    if n > rows:
+        trial += ASSIGN * n * rows / graph.k * d
+    return {
+        'quantize': graph.trials * trial + cluster(n),
+        'encode': DRAW * n * sum(graph.layers),
+        'find_scenes': graph.classes / 13 + 128 * SMOOTH * graph.edges + SCENE_ROW * n,
+        'fit': (graph.trees or n) * graph.flops_per_tree / flops,
+        'calibrate': CALIBRATE + min(7 * n, CALIBRATION_TREES) * tree,
+        'sample': n * tree,
+    }
+
+
+def gigabytes(graph: Graph) -> dict[str, float]:
+    r"""Memory per phase: the graph, and what the phase holds beside it."""
+    n, edges, floats = graph.nodes, graph.edges, 4e-9
+    held = LIBRARIES + edges * 24e-9 + n * graph.features * floats  # edge_index, in-neighbours, x
+    d = min(graph.features, 128) + graph.classes
+    return {
+        'quantize': held + n * (2 * min(graph.features, 128) + 3 * d) * floats,
+        'encode': held + n * (1 + graph.fan_outs[0]) * floats,
+        'find_scenes': held + n * (4 * 64 + 3 * graph.classes) * floats,
+        'fit': held,
+        'calibrate': held + 1.2,
+        'sample': held + n * 24e-9 + 1.8,
+    }
+
+
+def measured(cell: dict) -> tuple[Graph, dict[str, float]]:
+    r"""The graph of a cell, and its processor seconds; a short fit as if it were whole."""
+    features, classes = {'arxiv': (128, 40), 'products': (100, 47)}[cell['graph']]
+    done, steps = cell['steps']
+    graph = Graph(cell['nodes'], cell['edges'], features, classes, trees=128.0 * steps)
+    found = {phase: facts['processor'] for phase, facts in cell['phases'].items()}
+    return graph, {**found, 'fit': found['fit'] * steps / done}
+
+
+def compare(cells: list[dict]) -> None:
+    r"""Prediction and measurement of each phase."""
+    for cell in cells:
+        graph, found = measured(cell)
+        expected, memory = seconds(graph), gigabytes(graph)
+        print(f'{cell["graph"]} x {cell["scale"]:g}, {cell["nodes"]:,.0f} nodes')
+        for phase, value in found.items():
+            ratio = f'{expected[phase] / value:5.2f}' if value >= 1 else '    -'
+            print(
+                f'  {phase:12} predicted {expected[phase]:8,.0f} s  measured {value:8,.0f} s  '
+                f'ratio {ratio}'
+            )
+        total, whole = sum(expected.values()), sum(found.values())
+        print(f'  {"all":12} predicted {total:8,.0f} s  measured {whole:8,.0f} s  ', end='')
+        print(f'ratio {total / whole:5.2f}')
+        peak = max(memory.values())
+        print(f'  {"memory":12} predicted {peak:8.1f} GB measured {cell["peak"]:8.1f} GB ', end='')
+        print(f'ratio {peak / cell["peak"]:5.2f}')
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('--cells', type=Path)
+    parser.add_argument('--nodes', type=float, default=1e9)
+    parser.add_argument('--edges', type=float, default=2e10)
+    parser.add_argument('--features', type=int, default=128)
+    parser.add_argument('--classes', type=int, default=40)
+    parser.add_argument('--k', type=int, default=30)
+    parser.add_argument('--fan-outs', type=int, nargs='+', default=[5, 5])
+    parser.add_argument('--trees', type=float, default=0.0, help='that are fitted (default: nodes)')
+    parser.add_argument('--gpus', type=int, default=8)
+    args = parser.parse_args()
+    if args.cells:
+        compare(read_cells(args.cells))
+        return
+    graph = Graph(
+        args.nodes,
+        args.edges,
+        args.features,
+        args.classes,
+        args.k,
+        tuple(args.fan_outs),
+        args.trees,
+    )
+    memory = gigabytes(graph)
+    for phase, value in seconds(graph, GPU_FLOPS * args.gpus).items():
+        print(f'{phase:12} {value / 3600:10,.2f} hours  {memory[phase]:10,.1f} GB')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,82 @@
+r"""A privacy budget, checked before anything runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.privacy.units import check_unit
+
+
+@dataclass(frozen=True)
+class Budget:
+    r"""What may be spent, for which unit.
+
+    Args:
+        epsilon (float): How much more likely any result may become when one
+            unit is left out, as a logarithm.
+        delta (float): The failure probability.
+        unit (str, optional): The unit. (default: :obj:`"record"`)
+    """
+
+    epsilon: float
+    delta: float
+    unit: str = 'record'
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise BudgetError(f"'epsilon' must be positive and finite (got {self.epsilon!r})")
+        if not 0 < self.delta < 1:
+            raise BudgetError(f"'delta' must lie between 0 and 1 (got {self.delta!r})")
+        check_unit(self.unit)
+
+    @property
+    def concentrated(self) -> float:
+        r"""The cost :math:`\rho` of one Gaussian mechanism that spends all of it,
+        by the exact formula of Balle and Wang (2018).
+        """
+
+        def excess(log_mu: float) -> float:
+            mu = math.exp(log_mu)
+            above = norm.logcdf(mu / 2 - self.epsilon / mu)
+            below = self.epsilon + norm.logcdf(-mu / 2 - self.epsilon / mu)
+            return math.exp(above) - math.exp(below) - self.delta
+
+        return math.exp(2 * brentq(excess, math.log(1e-9), math.log(1e4))) / 2
+
+    @classmethod
+    def of(
+        cls,
+        epsilon: float,
+        delta: float | None,
+        num_rows: int,
+        unit: str = 'record',
+        accept_large_delta: bool = False,
+    ) -> Budget:
+        r"""The budget for data of some size, with a delta that means something.
+
+        With :math:`\delta = 1 / n`, publishing one row as it is would be
+        allowed. By default it is :math:`n^{-1.1}`.
+
+        Args:
+            epsilon (float): The privacy loss.
+            delta (float, optional): The failure probability.
+            num_rows (int): The number of rows, :math:`n`.
+            unit (str, optional): The unit. (default: :obj:`"record"`)
+            accept_large_delta (bool, optional): Whether the caller knows what
+                a delta above :math:`1 / n` means. (default: :obj:`False`)
+        """
+        if delta is None:
+            delta = max(num_rows, 2) ** -1.1
+        budget = cls(epsilon, delta, unit)
+        if delta > 1 / max(num_rows, 1) and not accept_large_delta:
+            raise BudgetError(
+                f"'delta' must not exceed 1 / n = {1 / num_rows:.2g} for {num_rows} rows (got "
+                f'{delta:g}): a mechanism that publishes a random row as it is would meet it. '
+                f"Use a smaller one, or 'accept_large_delta=True' if that is meant"
+            )
+        return budget

@@ -1,0 +1,132 @@
+r"""Discrete Gaussian noise, drawn exactly: integers only, no rounding anywhere."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_geometric_cgt.privacy.noise import round_sigma, sigma_steps
+
+BITS = 62  # of each random number; products below stay below 2^63
+FARTHEST = 64  # scales of the proposal; beyond, nothing is accepted (probability exp(-1984))
+BLOCK = 1 << 20  # draws at a time
+
+
+def discrete_gaussian(size: int, sigma: float, generator: torch.Generator | None = None) -> Tensor:
+    r"""Draws integers with probabilities proportional to :math:`\exp(-z^2 / 2
+    \sigma^2)`, by the rejection scheme of `"The Discrete Gaussian for
+    Differential Privacy" <https://arxiv.org/abs/2004.00010>`_.
+
+    All decisions compare integers of at most 63 bits with uniform integers, so
+    that probabilities are those of the formula and floating-point numbers
+    play no part. What remains:
+
+    * Without a generator, bits come from the operating system. Draws from a
+      :class:`torch.Generator` can be repeated by whoever knows its state, and
+      its seed has 32 effective bits, which can be tried out: use it for tests,
+      or keep the seed as secret as the data and do not rely on it.
+    * The time that it takes depends on what is drawn. Whoever can measure it
+      learns something of the noise.
+
+    Args:
+        size (int): The number of draws.
+        sigma (float): The width; it must be one that :meth:`round_sigma`
+            gives.
+        generator (torch.Generator, optional): The source of random bits, on
+            the CPU. (default: :obj:`None`)
+    """
+    if not sigma > 0 or round_sigma(sigma) != sigma:
+        raise ValueError(
+            f"'sigma' must be positive and a width that can be drawn exactly (got {sigma!r}): use "
+            f"'round_sigma(sigma)'"
+        )
+    out = torch.empty(size, dtype=torch.long)
+    done = 0
+    while done < size:
+        found = _accepted(min(2 * (size - done) + 16, BLOCK), sigma, generator)[: size - done]
+        out[done : done + found.numel()] = found
+        done += found.numel()
+    return out
+
+
+def _accepted(size: int, sigma: float, generator: torch.Generator | None) -> Tensor:
+    r"""What is left of some discrete Laplace draws: independent, and discrete Gaussian."""
+    steps = sigma_steps(sigma)
+    width = round(sigma * steps)  # sigma = width / steps
+    scale = -(-width // steps)  # of the proposal: any positive integer will do
+    y = _discrete_laplace(size, scale, generator)
+    # Accepted with probability exp(-(|y| - sigma^2 / scale)^2 / (2 sigma^2)).
+    if steps == 1:
+        above, below = (y.abs() - width).square(), 2 * width**2
+    else:
+        above = (y.abs() * scale * steps**2 - width**2).square()
+        below = 2 * width**2 * scale**2 * steps**2
+    return y[_bernoulli_exp(above, below, generator)]
+
+
+def _discrete_laplace(size: int, scale: int, generator: torch.Generator | None) -> Tensor:
+    r"""Integers with probabilities proportional to :math:`\exp(-|y| / scale)`, up to
+    :obj:`size` of them.
+    """
+    first = _uniform(size, scale, generator)
+    first = first[_bernoulli_exp(first, scale, generator)]
+    whole = torch.zeros_like(first)
+    active = torch.arange(first.numel())
+    while active.numel() > 0:  # how often exp(-1) comes true in a row
+        active = active[_bernoulli_exp(torch.ones_like(active), 1, generator)]
+        whole[active] += 1
+    y = first + scale * whole
+    negative = _uniform(y.numel(), 2, generator) == 1
+    keep = ~(negative & (y == 0)) & (whole < FARTHEST)
+    return torch.where(negative, -y, y)[keep]
+
+
+def _bernoulli_exp(above: Tensor, below: int, generator: torch.Generator | None) -> Tensor:
+    r"""True with probability :math:`\exp(-above / below)`, for non-negative integers."""
+    whole = above.div(below, rounding_mode='floor')
+    out = _bernoulli_exp_fraction(above - whole * below, below, generator)
+    active = (out & (whole > 0)).nonzero().view(-1)
+    while active.numel() > 0:  # exp(-1) must come true as often as it fits
+        true = _bernoulli_exp_fraction(torch.ones_like(active), 1, generator)
+        out[active[~true]] = False
+        active = active[true]
+        whole[active] -= 1
+        active = active[whole[active] > 0]
+    return out
+
+
+def _bernoulli_exp_fraction(above: Tensor, below: int, generator: torch.Generator | None) -> Tensor:
+    r"""The same for fractions of at most one: the number of draws in a row that
+    come true with probability :math:`above / (k \cdot below)` is even.
+    """
+    out = torch.zeros(above.numel(), dtype=torch.bool)
+    active, k = torch.arange(above.numel()), 1
+    while active.numel() > 0:
+        true = _uniform(active.numel(), k * below, generator) < above[active]
+        out[active[~true]] = k % 2 == 1
+        active, k = active[true], k + 1
+    return out
+
+
+def _uniform(size: int, high: int, generator: torch.Generator | None) -> Tensor:
+    r"""Integers from zero up to, without, :obj:`high`; each exactly as likely."""
+    out = torch.empty(size, dtype=torch.long)
+    limit = (1 << BITS) // high * high
+    missing = torch.arange(size)
+    while missing.numel() > 0:
+        bits = _random_bits(missing.numel(), generator)
+        fits = bits < limit
+        out[missing[fits]] = bits[fits] % high
+        missing = missing[~fits]
+    return out
+
+
+def _random_bits(size: int, generator: torch.Generator | None) -> Tensor:
+    r"""Integers of :obj:`BITS` random bits."""
+    if generator is not None:  # a power of two: no number is more likely than another
+        return torch.randint(1 << BITS, (size,), generator=generator)
+    words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+    return torch.from_numpy((words >> np.uint64(64 - BITS)).astype(np.int64))

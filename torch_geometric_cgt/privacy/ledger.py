@@ -1,0 +1,196 @@
+r"""The privacy ledger: every mechanism that touches the data, and their common cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch_geometric_cgt.errors import LedgerError
+from torch_geometric_cgt.privacy.accounting import Loss, epsilon_of, substitution_epsilon_of
+from torch_geometric_cgt.privacy.budget import Budget
+from torch_geometric_cgt.privacy.calibrate import find_noise
+from torch_geometric_cgt.privacy.entry import Entry
+from torch_geometric_cgt.privacy.units import CappedSample, check_unit
+
+RELATIONS = ('zero-out', 'substitute')
+COARSE = 2.0  # the grid of losses while noise is sought
+TOLERANCE = 1.001  # of a total that is computed again, maybe by another version
+
+
+@dataclass(frozen=True)
+class Total:
+    r"""What all entries cost together, for one unit.
+
+    Args:
+        unit (str): What is left out of neighbouring data.
+        epsilon (float): The privacy loss.
+        delta (float): The failure probability.
+        accountant (str): What proves it, :obj:`"pld"` or :obj:`"rdp"`
+            (:obj:`"none"` where nothing is spent).
+        relation (str): How neighbours differ: one unit is left out
+            (:obj:`"zero-out"`), or exchanged (:obj:`"substitute"`).
+    """
+
+    unit: str
+    epsilon: float
+    delta: float
+    accountant: str
+    relation: str = 'zero-out'
+
+
+class Ledger:
+    r"""All mechanisms of a build, composed to one :math:`(\epsilon, \delta)`
+    per unit.
+
+    A ledger is made with the stages that a build will run. As long as one of
+    them has no entry, there is no total.
+
+    Args:
+        stages (list[str]): The stages of the build.
+        entries (list[Entry], optional): The mechanisms. (default: :obj:`()`)
+        sample (CappedSample, optional): The frozen sample of edges, needed for
+            totals per node or per edge. (default: :obj:`None`)
+    """
+
+    def __init__(
+        self,
+        stages: Iterable[str],
+        entries: Iterable[Entry] = (),
+        sample: CappedSample | None = None,
+    ) -> None:
+        self.stages: list[str] = []
+        self.entries: list[Entry] = []
+        self.sample = sample
+        for stage in stages:
+            self.require(stage)
+        self.add(*entries)
+
+    def require(self, stage: str) -> None:
+        r"""Demands an entry for a stage that is going to run."""
+        if stage not in self.stages:
+            self.stages.append(stage)
+
+    def add(self, *entries: Entry) -> Ledger:
+        r"""Writes entries down; their stages must have been announced."""
+        for entry in entries:
+            if entry.stage not in self.stages:
+                raise LedgerError(
+                    f"'{entry.name}' belongs to stage '{entry.stage}', which is not among those "
+                    f"of this ledger ({', '.join(self.stages)}): call 'require' first"
+                )
+            self.entries.append(entry)
+        return self
+
+    @property
+    def missing(self) -> list[str]:
+        r"""The stages without an entry."""
+        paid = {entry.stage for entry in self.entries}
+        return [stage for stage in self.stages if stage not in paid]
+
+    def total(self, unit: str, delta: float, relation: str = 'zero-out') -> Total:
+        r"""What all entries cost together.
+
+        Args:
+            unit (str): What is left out: :obj:`"record"`, :obj:`"edge"` or
+                :obj:`"node"`, see :meth:`~torch_geometric_cgt.privacy.units.group_size`.
+            delta (float): The failure probability.
+            relation (str, optional): :obj:`"zero-out"`, or :obj:`"substitute"`
+                where the unit is exchanged for another one, or where trees are
+                unrolled again without it. (default: :obj:`"zero-out"`)
+        """
+        Budget(1.0, delta, unit)
+        if relation not in RELATIONS:
+            raise ValueError(
+                f"'relation' must be one of {', '.join(map(repr, RELATIONS))} (got {relation!r})"
+            )
+        self._check_complete()
+        compose = epsilon_of if relation == 'zero-out' else substitution_epsilon_of
+        epsilon, accountant = compose(self._losses(self.entries, unit), delta)
+        return Total(unit, epsilon, delta, accountant, relation)
+
+    def _check_complete(self) -> None:
+        if self.missing:
+            raise LedgerError(
+                f'These stages touch the data, but have no entry in the ledger: '
+                f'{", ".join(self.missing)}. There is no guarantee without them'
+            )
+
+    def _losses(self, entries: Iterable[Entry], unit: str) -> list[Loss]:
+        return [loss for entry in entries if (loss := entry.loss(unit, self.sample))]
+
+    def cost(self, entry: Entry, unit: str, delta: float) -> float:
+        r"""The :math:`\epsilon` of one entry on its own. Costs do not add up to
+        the total, which is less than their sum.
+        """
+        return epsilon_of(self._losses([entry], unit), delta)[0]
+
+    def calibrate(self, budget: Budget) -> Ledger:
+        r"""A ledger with the noise that a budget needs.
+
+        Each entry gets a part of the budget in proportion to its share (of the
+        concentrated cost :math:`\rho`, in which Gaussian mechanisms add up), and
+        the total is brought up to the budget by bisection. Entries that are
+        fixed stay as they are.
+
+        Args:
+            budget (Budget): What may be spent, for which unit.
+        """
+        self._check_complete()
+
+        def total(entries: Sequence[Entry]) -> float:
+            return epsilon_of(self._losses(entries, budget.unit), budget.delta, COARSE)[0]
+
+        entries = find_noise(self.entries, budget, total)
+        return Ledger(self.stages, entries, self.sample)
+
+    def to_dict(self, delta: float, units: Sequence[str] = ('record',)) -> dict[str, Any]:
+        r"""All of it with its totals, for a JSON file.
+
+        Args:
+            delta (float): The failure probability of the totals.
+            units (list[str], optional): The units of the totals.
+                (default: :obj:`["record"]`)
+        """
+        return {
+            'stages': list(self.stages),
+            'sample': None if self.sample is None else asdict(self.sample),
+            'entries': [
+                {
+                    **entry.to_dict(),
+                    'cost': {unit: self.cost(entry, unit, delta) for unit in units},
+                }
+                for entry in self.entries
+            ],
+            'totals': [asdict(self.total(unit, delta)) for unit in units],
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], verify: bool = True) -> Ledger:
+        r"""The inverse of :meth:`to_dict`.
+
+        Args:
+            content (dict): What :meth:`to_dict` gave.
+            verify (bool, optional): Whether totals are computed again and
+                compared with those stated. (default: :obj:`True`)
+        """
+        try:
+            sample = content['sample'] and CappedSample(**content['sample'])
+            entries = [Entry.from_dict(entry) for entry in content['entries']]
+            ledger = cls(content['stages'], entries, sample or None)
+            stated = [Total(**total) for total in content['totals']]
+            for total in stated:
+                check_unit(total.unit)
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerError(f'This is not a ledger: {type(error).__name__}: {error}') from error
+        for total in stated if verify else []:
+            found = ledger.total(total.unit, total.delta, total.relation)
+            if found.epsilon > total.epsilon * TOLERANCE:
+                raise LedgerError(
+                    f"The ledger states epsilon = {total.epsilon:.4g} per '{total.unit}', but its "
+                    f'entries cost {found.epsilon:.4g}: it was altered'
+                )
+        return ledger
+
+    def __repr__(self) -> str:
+        return f'{self.__class__.__name__}(stages={self.stages}, entries={len(self.entries)})'

@@ -1,0 +1,62 @@
+r"""A lower bound on epsilon, from what a mechanism does on neighbouring data."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from scipy.stats import beta
+from torch import Tensor
+
+NUM_THRESHOLDS = 64
+
+
+def epsilon_lower_bound(
+    first: Tensor, second: Tensor, delta: float, confidence: float = 0.999
+) -> float:
+    r"""An :math:`\epsilon` below which a mechanism is not :math:`(\epsilon,
+    \delta)`-differentially private, with some confidence.
+
+    A mechanism that is, keeps :math:`P(S) \leq e^\epsilon Q(S) + \delta` for
+    every set of results. Sets are those above or below a threshold on a score.
+    The best one is chosen on half of the draws; on the other half, the
+    probabilities are bounded (Clopper and Pearson, 1934).
+
+    Args:
+        first (torch.Tensor): Scores of independent results on some data,
+            ``[n]``.
+        second (torch.Tensor): Scores of results on neighbouring data, ``[m]``.
+        delta (float): The failure probability that is claimed.
+        confidence (float, optional): The probability that the bound holds.
+            (default: :obj:`0.999`)
+    """
+    if min(first.numel(), second.numel()) < 4:
+        raise ValueError(
+            f'A bound needs several results on both data (got {first.numel()} and {second.numel()})'
+        )
+    best, found = -math.inf, 0.0
+    halves = [(x[: x.numel() // 2], x[x.numel() // 2 :]) for x in (first, second)]
+    try_on, test_on = [half[0] for half in halves], [half[1] for half in halves]
+    levels = torch.linspace(0, 1, NUM_THRESHOLDS + 2, dtype=torch.double)[1:-1]
+    tails = torch.logspace(-4, -2, 8, dtype=torch.double)
+    both = torch.cat(try_on).double().sort().values
+    places = torch.cat([levels, tails, 1 - tails]) * (both.numel() - 1)
+    for threshold in both[places.long()].unique():
+        for sign in (1, -1):
+            for p, q in ((0, 1), (1, 0)):
+                guess = _bound(try_on[p], try_on[q], threshold, sign, delta, confidence)
+                if guess > best:
+                    best = guess
+                    found = _bound(test_on[p], test_on[q], threshold, sign, delta, confidence)
+    return max(0.0, found)
+
+
+def _bound(
+    p: Tensor, q: Tensor, threshold: Tensor, sign: int, delta: float, confidence: float
+) -> float:
+    hits = [int((sign * x >= sign * threshold).sum()) for x in (p, q)]
+    error = (1 - confidence) / 2
+    low = beta.ppf(error, hits[0], p.numel() - hits[0] + 1) if hits[0] > 0 else 0.0
+    full = hits[1] == q.numel()
+    high = 1.0 if full else beta.ppf(1 - error, hits[1] + 1, q.numel() - hits[1])
+    return math.log((low - delta) / high) if low > delta else -math.inf
