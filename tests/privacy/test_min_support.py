@@ -3,26 +3,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.benchmark.variants import find_variant
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.privacy.min_support import enforce_support
+from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.privacy import PrivacyCard
+from torch_geometric_cgt.privacy.min_support import SupportRule
 from torch_geometric_cgt.privacy.paths import PathSupport
 
 SHAPE = TreeShape((2, 1))
 NULL = 3
 
 
-def enforce(tokens, y, source, source_y, min_support, seed=0, shape=SHAPE, null=NULL, **kwargs):
-    return enforce_support(
-        torch.tensor(tokens),
-        torch.tensor(y),
-        torch.as_tensor(source),
-        torch.as_tensor(source_y),
-        min_support,
-        torch.Generator().manual_seed(seed),
-        num_tokens=null,
-        shape=shape,
-        **kwargs,
-    )
+def enforce(tokens, y, source, source_y, min_support, shape=SHAPE, root=None):
+    rule = SupportRule(torch.tensor(source), torch.tensor(source_y), min_support, NULL, shape, root)
+    return rule(torch.tensor(tokens), torch.tensor(y), torch.Generator().manual_seed(0))
 
 
 SOURCE = [[0, 1, 3, 2, 3], [0, 1, 3, 2, 3], [0, 1, 2, 2, 3], [2, 3, 3, 3, 3]]
@@ -56,24 +51,18 @@ def test_tokens_are_redrawn_with_their_weight_below_label_and_parent():
 def test_many_trees_of_one_root_are_no_support():
     shape = TreeShape((1,))
     source = [[0, 1]] * 5 + [[0, 2]] * 2
-    out = enforce(
-        [[0, 1]],
-        [0],
-        source,
-        [0] * 7,
-        2,
-        shape=shape,
-        source_root=torch.tensor([0, 0, 0, 0, 0, 1, 2]),
-    )
+    root = torch.tensor([0, 0, 0, 0, 0, 1, 2])
+    out = enforce([[0, 1]], [0], source, [0] * 7, 2, shape, root)
     assert out.tolist() == [[0, 2]]
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match='got 0'):
         enforce([[0, 1, 3, 2, 3]], [0], SOURCE, [0] * 4, 0)
-    with pytest.raises(ValueError, match=r'labels \[1\]'):
-        enforce([[0, 1, 3, 2, 3]], [1], SOURCE, [0] * 4, 1)
-    with pytest.raises(ValueError, match='lower it'):
+    # label 0 has the root 0 three times, label 4 has no root twice
+    with pytest.raises(ValueError, match=r'labels \[4\] without a root.* use at most 1'):
+        enforce([[0, 1, 3, 2, 3]], [0], [*SOURCE, [0, 3, 3, 3, 3]], [0, 0, 0, 0, 4], 2)
+    with pytest.raises(ValueError, match=r'labels \[0\] without a root.* use at most 3'):
         enforce([[0, 1, 3, 2, 3]], [0], SOURCE, [0] * 4, 4)
 
 
@@ -89,22 +78,18 @@ def test_every_path_has_the_support_and_null_stays_null(fan_outs, num_tokens, mi
     source, y = random_trees(60, num_tokens, shape, rng)
     trees, labels = random_trees(40, num_tokens, shape, rng)
     try:
-        out = enforce_support(
-            trees, labels, source, y, min_support, rng, num_tokens=num_tokens, shape=shape
-        )
+        rule = SupportRule(source, y, min_support, num_tokens, shape)
     except ValueError as error:
         assert 'labels' in str(error)
         return
+    out = rule(trees, labels, rng)
     real = out != num_tokens
     support = PathSupport.of(source, y, num_tokens, shape)
     assert bool((support.count(out, labels)[real] >= min_support).all())
     assert shape.check_nulls(real) and not bool((real & (trees == num_tokens)).any())
     fine = ((support.count(trees, labels) >= min_support) | (trees == num_tokens)).all(dim=1)
     assert torch.equal(out[fine], trees[fine])
-    again = enforce_support(
-        out, labels, source, y, min_support, rng, num_tokens=num_tokens, shape=shape
-    )
-    assert torch.equal(again, out)
+    assert torch.equal(rule(out, labels, rng), out)
 
 
 def random_trees(num, num_tokens, shape, rng):
@@ -113,3 +98,56 @@ def random_trees(num, num_tokens, shape, rng):
     for slot in range(1, shape.num_slots):
         tokens[tokens[:, shape.parent[slot]] == num_tokens, slot] = num_tokens
     return tokens, torch.randint(2, (num,), generator=rng)
+
+
+def test_a_build_with_the_rule(graph, quick):
+    free = SyntheticCGTDataset(graph, **quick)
+    ruled = SyntheticCGTDataset(graph, **quick, min_support=3)
+    assert ruled.card['parameters']['min_support'] == ruled.privacy.min_support == 3
+    assert 'at least 3 source nodes' in ruled.privacy.guaranteed[-1]
+    assert 'at least 3 source nodes' in ruled.privacy.not_guaranteed[-1]
+    # Nobody has to look at draws: whoever shows a path has such nodes around.
+    data, cluster = graph, ruled.cluster
+    parents = [data.edge_index[0][data.edge_index[1] == node] for node in range(data.num_nodes)]
+    shown = {}
+    for root in range(data.num_nodes):
+        y, c = int(data.y[root]), cluster.tolist()
+        for child in parents[root].tolist():
+            shown.setdefault((y, c[root], c[child]), set()).add(root)
+            for last in parents[child].tolist():
+                shown.setdefault((y, c[root], c[child], c[last]), set()).add(root)
+    trees = ruled.trees
+    num_paths = 0
+    for tree, y in zip(trees.tokens.tolist(), trees.y.tolist(), strict=True):
+        for slot, parent in enumerate(trees.shape.parent.tolist()):
+            if slot == 0 or tree[slot] == trees.num_tokens:
+                continue
+            path = (
+                [tree[parent], tree[slot]] if parent == 0 else [tree[0], tree[parent], tree[slot]]
+            )
+            num_paths += 1
+            assert len(shown[(y, *path)]) >= 3
+    assert num_paths > 100
+    # Without the rule there are others, and nothing of it in names and cards.
+    assert free.privacy.min_support is None and 'min_support' not in free.card['privacy']
+    assert 'min_support' not in free.card['parameters']
+    assert not torch.equal(free.tokens, ruled.tokens)
+    with pytest.raises(ValueError, match='leaves the labels'):
+        SyntheticCGTDataset(graph, **quick, min_support=100)
+
+
+def test_configurations_and_cards_come_back():
+    for config in (BuildConfig(), BuildConfig(k=5, min_support=4, num_neighbors=(3, 2, 1))):
+        assert BuildConfig.from_dict(config.to_dict()) == config
+    with pytest.raises(ValueError, match="'min_support' must be at least 1"):
+        BuildConfig(min_support=0)
+    card = PrivacyCard(5, 6, 4, 0, 2, 0.1, 0.0, 0.5, min_support=4)
+    assert PrivacyCard.from_dict(card.to_dict()) == card
+
+
+def test_variants_of_the_benchmark():
+    assert find_variant('min_support=5').build == {'min_support': 5}
+    assert find_variant('k=100').build == {'k': 100}
+    for name in ('seed=5', 'min_support=', 'k=few'):
+        with pytest.raises(ValueError, match=r'min_support=\.\.\.'):
+            find_variant(name)

@@ -10,6 +10,7 @@ import torch
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.privacy.min_support import check_min_support
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.transforms import Quantize
 
@@ -27,6 +28,7 @@ class BuildConfig:
     num_neighbors: tuple[int, ...] = (5, 5)
     num_samples: int | None = None
     num_scenes: int | None = None
+    min_support: int | None = None
     seed: int = 0
     generator: dict[str, Any] = field(default_factory=dict)
     fit: FitConfig = field(default_factory=FitConfig)
@@ -37,6 +39,8 @@ class BuildConfig:
             raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
         if self.num_scenes is not None and self.num_scenes < 0:
             raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
+        if self.min_support is not None:
+            check_min_support(self.min_support)
         if 'num_scenes' in self.generator:
             raise ValueError("Give 'num_scenes' to the dataset, not in 'generator_args'")
         try:  # refuse wrong model arguments before any work, without memory
@@ -81,7 +85,20 @@ class BuildConfig:
     def to_dict(self) -> dict[str, Any]:
         r"""All parameters, for a JSON file; not how they are carried out."""
         own = {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
+        if self.min_support is None:  # builds without the rule keep the names they had before it
+            del own['min_support']
         return {**own, 'fit': self.fit.to_dict()}
+
+    @classmethod
+    def from_dict(cls, parameters: dict[str, Any]) -> BuildConfig:
+        r"""The inverse of :meth:`to_dict`."""
+        return cls(
+            **{
+                **parameters,
+                'num_neighbors': tuple(parameters['num_neighbors']),
+                'fit': FitConfig(**parameters['fit']),
+            }
+        )
 
 
 def stage_seed(seed: int, stage: str) -> int:

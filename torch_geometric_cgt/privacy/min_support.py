@@ -8,19 +8,10 @@ from torch import Tensor
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.privacy.paths import PathSupport, lookup
 
+NUM_DRAWS = 5  # computation graphs of each source root in which paths are looked for
 
-def enforce_support(
-    tokens: Tensor,
-    y: Tensor,
-    source_tokens: Tensor,
-    source_y: Tensor,
-    min_support: int,
-    rng: torch.Generator,
-    *,
-    num_tokens: int,
-    shape: TreeShape,
-    source_root: Tensor | None = None,
-) -> Tensor:
+
+class SupportRule:
     r"""Redraws the slots of token trees whose (label, path from the root) is
     shown by too few source roots.
 
@@ -35,70 +26,93 @@ def enforce_support(
     enough support is read off the source as it is.
 
     Args:
-        tokens (torch.Tensor): Generated token trees, ``[n, T]``.
-        y (torch.Tensor): The label of each generated tree, ``[n]``.
-        source_tokens (torch.Tensor): Token trees of the source, ``[m, T]``.
-        source_y (torch.Tensor): The label of each source tree, ``[m]``.
+        tokens (torch.Tensor): Token trees of the source, ``[m, T]``.
+        y (torch.Tensor): The label of each source tree, ``[m]``.
         min_support (int): The number of source roots that must show a path.
-        rng (torch.Generator): The source of randomness.
         num_tokens (int): The number of tokens, which is also the null one.
         shape (TreeShape): The geometry of the trees.
-        source_root (torch.Tensor, optional): The root of each source tree,
-            ``[m]``, where roots have several trees. By default, every tree has
-            a root of its own. (default: :obj:`None`)
-
-    Returns:
-        New trees, ``[n, T]``, of the type of :obj:`tokens`.
+        root (torch.Tensor, optional): The root of each source tree, ``[m]``,
+            where roots have several trees. By default, every tree has a root
+            of its own. (default: :obj:`None`)
     """
+
+    def __init__(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        min_support: int,
+        num_tokens: int,
+        shape: TreeShape,
+        root: Tensor | None = None,
+    ) -> None:
+        check_min_support(min_support)
+        self.min_support = min_support
+        self.support = PathSupport.of(tokens, y, num_tokens, shape, root)
+        self._check_labels()
+        self.enough = [roots >= min_support for roots in self.support.roots]
+        self.weights = _sibling_weights(self.support, tokens, y)
+
+    def __call__(self, tokens: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
+        r"""Trees that keep the rule, ``[n, T]``, of the type of :obj:`tokens`.
+
+        Args:
+            tokens (torch.Tensor): Generated token trees, ``[n, T]``.
+            y (torch.Tensor): The label of each of them, ``[n]``, among those
+                of the source.
+            rng (torch.Generator): The source of randomness.
+        """
+        index = self.support.index
+        num_tokens, shape = index.num_tokens, index.shape
+        out = torch.full_like(tokens, num_tokens)
+        above = y.long()[:, None]  # [n, P] the path above each slot of a layer
+        for layer in range(shape.depth + 1):
+            if layer > 0:
+                above = above.repeat_interleave(shape.num_neighbors[layer - 1], dim=1)
+            slots = tokens[:, shape.layer_slice(layer)].long()
+            path = index.step(layer, above, slots)
+            wanted = (slots != num_tokens) & (above >= 0)
+            redraw = wanted & ~_at(self.enough[layer], path)
+            path[redraw] = self._draw(layer, above[redraw], rng)
+            token = torch.where(path >= 0, _take(index.tokens(layer), path), num_tokens)
+            out[:, shape.layer_slice(layer)] = token.to(out.dtype)
+            above = path
+        return out
+
+    def _draw(self, layer: int, above: Tensor, rng: torch.Generator) -> Tensor:
+        r"""Draws one path with enough support below each path of the layer
+        before, :obj:`-1` where there is none. Paths below one parent follow
+        each other.
+        """
+        allowed = self.enough[layer].nonzero().view(-1)
+        step = self.support.index.num_tokens + 1
+        keys = self.support.index.keys[layer][allowed]
+        first, last = (torch.searchsorted(keys, x) for x in (above * step, (above + 1) * step))
+        weight = self.weights[layer][allowed]
+        total = torch.cat([weight.new_zeros(1), weight.cumsum(dim=0)])
+        uniform = torch.rand(above.numel(), dtype=torch.double, generator=rng)
+        at = total[first] + uniform * (total[last] - total[first])
+        chosen = torch.searchsorted(total, at, right=True) - 1
+        chosen = torch.minimum(torch.maximum(chosen, first), last - 1)  # rounding
+        return torch.where(last > first, _take(allowed, chosen), -1)
+
+    def _check_labels(self) -> None:
+        r"""Every label must have a root to start from."""
+        label, roots = self.support.index.labels(0), self.support.roots[0]
+        best = torch.zeros(int(label.max()) + 1, dtype=torch.long)
+        best = best.scatter_reduce(0, label, roots, 'amax')[label.unique()]
+        missing = label.unique()[best < self.min_support].tolist()
+        if missing:
+            raise ValueError(
+                f"'min_support' = {self.min_support} leaves the labels {missing} without a root, "
+                f'as no cluster has so many nodes of them: use at most {int(best.min())}, or a '
+                f'larger k'
+            )
+
+
+def check_min_support(min_support: int) -> None:
+    r"""Raises an error unless it is a positive number."""
     if min_support < 1:
         raise ValueError(f"'min_support' must be at least 1 (got {min_support})")
-    support = PathSupport.of(source_tokens, source_y, num_tokens, shape, source_root)
-    _check_labels(support, y, min_support)
-    weights = _sibling_weights(support, source_tokens, source_y)
-    out = torch.full_like(tokens, num_tokens)
-    above = y.long()[:, None]  # [n, P] the path above each slot of a layer
-    for layer in range(shape.depth + 1):
-        if layer > 0:
-            above = above.repeat_interleave(shape.num_neighbors[layer - 1], dim=1)
-        slots = tokens[:, shape.layer_slice(layer)].long()
-        path = support.index.step(layer, above, slots)
-        enough = support.roots[layer] >= min_support
-        wanted = (slots != num_tokens) & (above >= 0)
-        redraw = wanted & ~_at(enough, path)
-        path = path.masked_fill(redraw, -1)
-        path[redraw] = _draw(support, layer, above[redraw], enough, weights[layer], rng)
-        token = support.index.tokens(layer)
-        out[:, shape.layer_slice(layer)] = torch.where(
-            path >= 0, _take(token, path), num_tokens
-        ).to(out.dtype)
-        above = path
-    return out
-
-
-def _draw(
-    support: PathSupport,
-    layer: int,
-    above: Tensor,
-    enough: Tensor,
-    weight: Tensor,
-    rng: torch.Generator,
-) -> Tensor:
-    r"""Draws one path with enough support below each path of the layer before,
-    :obj:`-1` where there is none. Paths below one parent follow each other.
-    """
-    allowed = enough.nonzero().view(-1)
-    step = support.index.num_tokens + 1
-    keys = support.index.keys[layer][allowed]
-    first, last = (
-        torch.searchsorted(keys, above * step),
-        torch.searchsorted(keys, (above + 1) * step),
-    )
-    total = torch.cat([weight.new_zeros(1), weight[allowed].cumsum(dim=0)])
-    uniform = torch.rand(above.numel(), dtype=torch.double, generator=rng)
-    at = total[first] + uniform * (total[last] - total[first])
-    chosen = torch.searchsorted(total, at, right=True) - 1
-    chosen = torch.minimum(torch.maximum(chosen, first), last - 1)  # rounding
-    return torch.where(last > first, _take(allowed, chosen), -1)
 
 
 def _sibling_weights(support: PathSupport, tokens: Tensor, y: Tensor) -> list[Tensor]:
@@ -117,16 +131,6 @@ def _sibling_weights(support: PathSupport, tokens: Tensor, y: Tensor) -> list[Te
         place = lookup(keys, (label * step + parent_token) * step + index.tokens(layer))
         weights.append(counts[place].double())
     return weights
-
-
-def _check_labels(support: PathSupport, y: Tensor, min_support: int) -> None:
-    enough = support.roots[0] >= min_support
-    missing = sorted(set(y.tolist()) - set(support.index.labels(0)[enough].tolist()))
-    if missing:
-        raise ValueError(
-            f"No root token of the labels {missing} is shown by 'min_support' = {min_support} "
-            f'source roots: leave these labels out, or lower it'
-        )
 
 
 def _take(values: Tensor, place: Tensor) -> Tensor:
