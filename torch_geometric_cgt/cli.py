@@ -129,6 +129,7 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="classes of alike surroundings, 0 for the paper's model (default: by the labels)",
     )
+    add('--min-support', type=int, help='source nodes that must show each path (default: no rule)')
     add('--epochs', type=int, help='(default: 1 to 25, fewer for larger graphs)')
     add(
         '--batch-size',
@@ -188,7 +189,7 @@ def _add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
     add('--checks', default=','.join(CHECKS), help='comma-separated (default: %(default)s)')
     add('--max-epsilon', type=float, help="held against attacks (default: the card's claim, or 1)")
-    add('--min-support', type=int, help='source roots that must show every path (default: none)')
+    add('--min-support', type=int, help="roots that must show every path (default: the card's)")
     add(
         '--members',
         type=Path,
@@ -196,7 +197,6 @@ def _add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add('--unit', choices=UNITS, help='of membership (default: by the claim of the card)')
     add('--canaries', type=int, default=100, help='made-up records (default: %(default)s)')
-    add('--draws', type=int, default=5, help='trees per source root (default: %(default)s)')
     add('--records', type=int, default=2000, help='members to attack (default: %(default)s)')
     add('--seed', type=int, default=0, help='(default: %(default)s)')
     add('--device', default='auto', help='(default: %(default)s)')
@@ -224,7 +224,6 @@ def audit(args: argparse.Namespace) -> int:
         members=members,
         unit=args.unit,
         num_canaries=args.canaries,
-        num_draws=args.draws,
         max_records=args.records,
         seed=args.seed,
         device=args.device,
@@ -368,6 +367,7 @@ def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
         l=args.l,
         task_weight=args.task_weight,
         num_scenes=args.num_scenes,
+        min_support=args.min_support,
         root=args.root,
         seed=seed,
         device=args.device,

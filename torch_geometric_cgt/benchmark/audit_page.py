@@ -44,7 +44,7 @@ def render_audit(content: dict[str, Any]) -> str:
         figures['support'] = audit_figures.support_bars(support['histogram'], support['bins'])
     if membership := details['membership']:
         stated = content['settings']['limit']
-        limit = Limit(stated['epsilon'], stated['delta'], stated['origin'], False)
+        limit = Limit(**stated)
         shares = [10 ** (-4 * (1 - i / NUM_POINTS)) for i in range(NUM_POINTS + 1)]
         figures['curves'] = audit_figures.attack_curves(
             membership['curves'], [(x, limit.highest(x)) for x in shares]

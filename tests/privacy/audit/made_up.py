@@ -38,6 +38,29 @@ def ignore(_: Source, config: BuildConfig) -> Built:
     return memorise(source(seed=99), config)
 
 
+def noisy_histogram(epsilon, num_words=400):
+    """A private mechanism for records: public codewords, and root tokens per label counted with
+    Laplace noise, or without any. Trees have a root and nothing else."""
+    words = torch.randn(num_words, 8, generator=torch.Generator().manual_seed(3)) * 2.5
+
+    def build(source: Source, config: BuildConfig) -> Built:
+        rng = torch.Generator().manual_seed(int(1000 * (epsilon or 0)))
+        cluster = nearest_codeword(source.data.x, words)[0][source.root]
+        cell = source.data.y[source.root] * num_words + cluster
+        counts = torch.bincount(cell, minlength=source.num_classes * num_words).double()
+        if epsilon is not None:
+            uniform = torch.rand(counts.shape, generator=rng, dtype=torch.double) - 0.5
+            counts -= uniform.sign() * (1 - 2 * uniform.abs()).log() / epsilon
+        cell = torch.arange(counts.numel()).repeat_interleave(counts.round().long().clamp(min=0))
+        tokens = torch.full((cell.numel(), config.shape.num_slots), num_words)
+        tokens[:, 0] = cell % num_words
+        y, split = cell // num_words, torch.ones_like(cell)
+        trees = TokenTrees(tokens, y, split, num_words, source.num_classes, config.shape)
+        return Built(trees, words, None)
+
+    return build
+
+
 def records(tokens, y, num_tokens=3, shape=SHAPE) -> Records:
     """Records by hand: one draw of trees, or several."""
     tokens = torch.tensor(tokens)

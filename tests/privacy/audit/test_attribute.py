@@ -1,11 +1,5 @@
-import pytest
-
 from tests.privacy.audit.made_up import records, trees
-from torch_geometric_cgt.privacy.audit.attribute import (
-    difference,
-    guess_cluster,
-    guess_label,
-)
+from torch_geometric_cgt.privacy.audit.attribute import guess_cluster, guess_label
 
 
 def test_labels_are_guessed_from_trees():
@@ -27,11 +21,3 @@ def test_clusters_are_guessed_from_label_and_neighbours():
 def test_a_label_that_was_not_released_is_not_guessed():
     released = trees([[0, 1, 1, 1, 1]], [0])
     assert guess_cluster(released, records([[0, 1, 1, 1, 1]], [1])).tolist() == [-1]
-
-
-def test_the_difference_of_shares():
-    """Newcombe (1998), example of 56 of 70 against 48 of 80."""
-    found = difference((56, 70), (48, 80))
-    assert found.value == pytest.approx(0.2)
-    assert found.low == pytest.approx(0.0524, abs=1e-4)
-    assert found.high == pytest.approx(0.3339, abs=1e-4)

@@ -56,7 +56,7 @@ def test_randomised_response_stays_below_its_claim(epsilon):
         answer = (coin ^ lie).double()
         scores = {'answer': answer + 0.5 * noise[0], 'other': answer + noise[1], 'no': noise[2]}
         found = canary_audit(coin, scores)
-        held += found.check(Limit(epsilon, 0.0, '', True)).verdict == 'passed'
+        held += found.check(Limit(epsilon, 0.0, '')).verdict == 'passed'
         bounds.append(found.best.epsilon)
     assert held >= 95
     if epsilon >= 2:
@@ -69,7 +69,7 @@ def test_half_of_the_noise_is_found_out():
     coin = torch.rand(300, generator=rng) < 0.5
     lie = torch.rand(300, generator=rng) > 1 / (1 + math.exp(-4.0))
     found = canary_audit(coin, {'answer': (coin ^ lie).double()})
-    check = found.check(Limit(1.0, 0.0, 'the claim', True))
+    check = found.check(Limit(1.0, 0.0, 'the claim'))
     assert check.verdict == 'failed' and check.value > 1.0 == check.threshold
 
 
@@ -78,3 +78,12 @@ def test_guesses_are_counted_from_both_ends():
     score = torch.tensor([9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0])
     found = canary_audit(coin, {'s': score}, guesses=((0.5, 0.5), (0.25, 0.0)))
     assert [(g.num_guesses, g.num_correct) for g in found.guesses] == [(8, 6), (2, 2)]
+
+
+def test_few_canaries_cannot_show_much():
+    """Eight right guesses, for two bounds: q ** 8 = 0.025, and the bound is the logit of q."""
+    coin = torch.tensor([True, True, True, True, False, False, False, False])
+    found = canary_audit(coin, {'s': coin.double()}, guesses=((0.5, 0.5), (0.25, 0.0)))
+    q = 0.025 ** (1 / 8)
+    assert found.most == pytest.approx(math.log(q / (1 - q))) == found.best.epsilon
+    assert f'above {found.most:.2f}' in found.check(Limit(1.0, 0.0, '')).says

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -7,7 +8,7 @@ from torch_geometric_cgt.privacy.audit.limit import Limit
 
 
 def limit(epsilon, delta=0.0):
-    return Limit(epsilon, delta, '', True)
+    return Limit(epsilon, delta, '')
 
 
 def test_nothing_is_to_be_seen_at_epsilon_zero():
@@ -33,12 +34,21 @@ def test_area_is_that_under_the_curve(epsilon, delta):
 def test_where_a_limit_comes_from():
     plain = card()
     assert Limit.of(plain).epsilon == 1.0 and 'convention' in Limit.of(plain).origin
-    private = type(plain)(**{**vars(plain), 'epsilon': 4.0, 'delta': 1e-5})
-    assert Limit.of(private).epsilon == 4.0 and Limit.of(private).delta == 1e-5
-    assert Limit.of(private).is_claim and 'claim' in Limit.of(private).origin
-    assert Limit.of(private, 0.5).epsilon == 0.5 and not Limit.of(private, 0.5).is_claim
+    for unit in ('record', 'node'):
+        private = SimpleNamespace(epsilon=4.0, delta=1e-5, unit=unit)
+        found = Limit.of(private)
+        assert (found.epsilon, found.delta) == (4.0, 1e-5)
+        assert 'the claim' in found.origin and unit in found.origin
+        assert (
+            Limit.of(private, 0.5).epsilon == 0.5 and 'asked for' in Limit.of(private, 0.5).origin
+        )
     with pytest.raises(ValueError, match='-1'):
         Limit.of(plain, -1)
+
+
+def test_a_claim_for_edges_is_not_held_against_attacks_on_records():
+    found = Limit.of(SimpleNamespace(epsilon=0.1, delta=1e-5, unit='edge'))
+    assert found.epsilon == 1.0 and 'for the edge only' in found.origin
 
 
 @pytest.mark.parametrize('low, high', [(0.0, 0.1), (0.2, 0.3), (0.1, 0.9), (0.6, 0.9)])

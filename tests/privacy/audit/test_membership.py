@@ -29,7 +29,7 @@ def inferred(num, shift, seed=0):
 
 
 def verdicts(found, epsilon):
-    return [check.verdict for check in found.checks(Limit(epsilon, 0.0, 'here', True))]
+    return [check.verdict for check in found.checks(Limit(epsilon, 0.0, 'here'))]
 
 
 def test_groups_by_hand():
@@ -63,7 +63,7 @@ def test_ties_do_not_favour_those_who_come_first():
 
 def test_a_leak_fails_and_is_named():
     found = inferred(2000, 4.0)
-    checks = found.checks(Limit(1.0, 0.0, 'here', True))
+    checks = found.checks(Limit(1.0, 0.0, 'here'))
     assert [check.verdict for check in checks] == ['failed'] * 3
     assert checks[0].threshold < checks[0].low <= checks[0].value <= checks[0].high
     assert "'good'" in checks[0].says or "'combined'" in checks[0].says
@@ -96,6 +96,6 @@ def test_rates_need_enough_others():
     found = inferred(400, 1.0)
     rates = next(a for a in found.attacks if a.group == 'all').true_positives
     assert rates[0.01] is not None and rates[0.001] is None
-    assert len(found.checks(Limit(1.0, 0.0, '', True))) == 2
+    assert len(found.checks(Limit(1.0, 0.0, ''))) == 2
     groups = {attack.group for attack in found.attacks}
     assert 'all' in groups and 'hubs' not in groups  # of which there are twenty in all

@@ -1,15 +1,8 @@
 import pytest
 import torch
 
-from torch_geometric_cgt.privacy.audit.rates import area, curve, proportion, true_positives
-
-
-def test_exact_interval_of_a_share():
-    # 95 % interval of none of 10: 1 - 0.025 ** (1 / 10)
-    assert proportion(0, 10).high == pytest.approx(1 - 0.025 ** (1 / 10))
-    assert proportion(0, 10).low == 0.0 and proportion(10, 10).high == 1.0
-    with pytest.raises(ValueError, match='3 of 2'):
-        proportion(3, 2)
+from torch_geometric_cgt.privacy.audit.rates import area, curve, true_positives
+from torch_geometric_cgt.privacy.intervals import proportion
 
 
 def test_area_by_hand():

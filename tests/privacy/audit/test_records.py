@@ -38,5 +38,6 @@ def test_records_are_trees_of_their_roots():
     own = torch.arange(60) % 9
     given = records_of(data, root, codebook, shape, 1, rng, cluster=own)
     assert given.tokens[0, :, 0].tolist() == own[root].tolist()
-    both = Records.cat([found.select(torch.tensor([1])), found])
-    assert both.y.tolist() == [int(data.y[7]), *data.y[root].tolist()]
+    both = Records.cat([given, records_of(data, root[1:], codebook, shape, 1, rng)])
+    assert both.y.tolist() == data.y[root[[0, 1, 2, 1, 2]]].tolist() and len(both) == 5
+    assert torch.equal(both.tokens[:, :3], given.tokens)

@@ -27,5 +27,5 @@ def test_other_labels_are_no_support():
 def test_a_verdict_needs_a_promise():
     found = path_support(trees([[0, 1, 3, 2, 3]], [0]), SOURCE, k=2)
     assert found.check().verdict == 'descriptive'
-    assert found.check(2).verdict == 'passed' and found.check(3).verdict == 'failed'
-    assert found.check(3).value == 2.0 and 'min_support = 3' in found.check(3).origin
+    assert found.check(2).verdict == 'passed' and found.check(3, 'here').verdict == 'failed'
+    assert found.check(3, 'here').value == 2.0 and found.check(3, 'here').origin == 'here'

@@ -8,11 +8,10 @@ package imports audits.
 from torch_geometric_cgt.privacy.audit.attacks import Attacks, attack, audit_build, audit_canaries
 from torch_geometric_cgt.privacy.audit.audit import CHECKS, run_audit
 from torch_geometric_cgt.privacy.audit.canary import canary_audit, insert_canaries
-from torch_geometric_cgt.privacy.audit.check import Check
+from torch_geometric_cgt.privacy.audit.check import Audit, Check
 from torch_geometric_cgt.privacy.audit.limit import Limit
 from torch_geometric_cgt.privacy.audit.one_run import one_run_epsilon, one_run_p_value
 from torch_geometric_cgt.privacy.audit.rebuild import Built, find_build, mechanism_on
-from torch_geometric_cgt.privacy.audit.result import Audit
 
 __all__ = [
     'CHECKS',

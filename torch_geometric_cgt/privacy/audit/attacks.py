@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.datasets.config import BuildConfig, stage_seed
 from torch_geometric_cgt.datasets.source import Source
-from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy.audit.attribute import (
     ATTRIBUTES,
     AttributeInference,
@@ -19,7 +17,7 @@ from torch_geometric_cgt.privacy.audit.attribute import (
 from torch_geometric_cgt.privacy.audit.canary import CanaryAudit, canary_audit, insert_canaries
 from torch_geometric_cgt.privacy.audit.halves import Halves, halve, random_members
 from torch_geometric_cgt.privacy.audit.membership import Membership, membership_inference
-from torch_geometric_cgt.privacy.audit.rebuild import Mechanism, scaled_to
+from torch_geometric_cgt.privacy.audit.rebuild import Built, Mechanism, scaled_to
 from torch_geometric_cgt.privacy.audit.records import Records, records_of
 from torch_geometric_cgt.privacy.audit.scores import (
     expected_log_prob,
@@ -29,7 +27,7 @@ from torch_geometric_cgt.privacy.audit.scores import (
 
 NUM_DRAWS = 4  # trees of each record
 MAX_RECORDS = 2000  # members, and as many others
-CANARY_SCORES = ('calibrated', 'closest', 'calibrated loss')
+CANARY_SCORES = ('calibrated', 'closest', 'calibrated loss', 'calibrated draws')
 
 
 @dataclass(frozen=True)
@@ -68,16 +66,12 @@ def audit_build(
     """
     halves = halve(source, random_members(source, unit, stage_seed(seed, 'halves')), unit)
     built = mechanism(halves.inside, scaled_to(config, halves.inside, source))
-    return attack(
-        halves, built.trees, built.codebook, built.generator, seed, confidence, max_records
-    )
+    return attack(halves, built, seed, confidence, max_records)
 
 
 def attack(
     halves: Halves,
-    trees: TokenTrees,
-    codebook: Tensor,
-    generator: CGTGenerator | None = None,
+    built: Built,
     seed: int = 0,
     confidence: float = 0.95,
     max_records: int = MAX_RECORDS,
@@ -86,10 +80,7 @@ def attack(
 
     Args:
         halves (Halves): Who is in, and who is not.
-        trees (TokenTrees): The trees that were built from those who are in.
-        codebook (torch.Tensor): Their codewords, ``[m, F]``.
-        generator (CGTGenerator, optional): The fitted model, if it is at hand.
-            (default: :obj:`None`)
+        built (Built): What was built from those who are in.
         seed (int, optional): The seed of all draws. (default: :obj:`0`)
         confidence (float, optional): The probability that intervals hold.
             (default: :obj:`0.95`)
@@ -97,19 +88,18 @@ def attack(
             others, that are attacked. (default: :obj:`2000`)
     """
     rng = torch.Generator().manual_seed(stage_seed(seed, 'attack'))
+    trees = built.trees
 
     def draw(source: Source) -> Records:
         order = torch.randperm(source.root.numel(), generator=rng)[:max_records]
         root = source.root[order.sort().values]
-        return records_of(source.data, root, codebook, trees.shape, NUM_DRAWS, rng)
+        return records_of(source.data, root, built.codebook, trees.shape, NUM_DRAWS, rng)
 
     inside, outside = draw(halves.inside), draw(halves.outside)
     records = Records.cat([inside, outside])
     is_member = torch.arange(len(records)) < len(inside)
     expected = expected_log_prob(records)
-    scores = release_scores(trees, records, expected)
-    if generator is not None:
-        scores |= generator_scores(generator, records, expected)
+    scores = _scores(built, records, expected, rng)
     membership = membership_inference(records, is_member, scores, expected, confidence, seed)
     each = 1 - (1 - confidence) / len(ATTRIBUTES)
     attributes = [attribute_inference(name, trees, records, is_member, each) for name in ATTRIBUTES]
@@ -148,8 +138,15 @@ def audit_canaries(
     records = records_of(every, canaries.node, built.codebook, shape, NUM_DRAWS, rng)
     population = records_of(source.data, source.root, built.codebook, shape, 1, rng)
     expected = expected_log_prob(records, population)
-    scores = release_scores(built.trees, records, expected)
-    if built.generator is not None:
-        scores |= generator_scores(built.generator, records, expected)
+    scores = _scores(built, records, expected, rng)
     chosen = {name: scores[name] for name in CANARY_SCORES if name in scores}
     return canary_audit(canaries.coin, chosen, delta, confidence)
+
+
+def _scores(
+    built: Built, records: Records, expected: Tensor, rng: torch.Generator
+) -> dict[str, Tensor]:
+    found = release_scores(built.trees, records, expected)
+    if built.generator is not None:
+        found |= generator_scores(built.generator, built.trees, records, expected, rng)
+    return found

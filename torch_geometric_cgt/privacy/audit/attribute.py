@@ -7,15 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from scipy.stats import norm
 from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.privacy.audit.check import Check, verdict
 from torch_geometric_cgt.privacy.audit.density import BackoffDensity
 from torch_geometric_cgt.privacy.audit.limit import Limit
-from torch_geometric_cgt.privacy.audit.rates import Estimate, proportion
 from torch_geometric_cgt.privacy.audit.records import Records
+from torch_geometric_cgt.privacy.intervals import Estimate, difference, proportion
 
 ATTRIBUTES = {
     'label': 'its features and its neighbourhood, but not its label',
@@ -126,23 +125,3 @@ def guess_cluster(trees: TokenTrees, records: Records) -> Tensor:
         best[rows[better]] = log_prob[better]
         guess[rows[better]] = token
     return guess
-
-
-def difference(
-    first: tuple[int, int], second: tuple[int, int], confidence: float = 0.95
-) -> Estimate:
-    r"""The difference of two shares, each given as how many of how many, with
-    the interval of Newcombe (1998).
-    """
-    z = float(norm.ppf((1 + confidence) / 2))
-    (p, low_p, high_p), (q, low_q, high_q) = (_wilson(*pair, z) for pair in (first, second))
-    low = math.hypot(p - low_p, high_q - q)
-    high = math.hypot(high_p - p, q - low_q)
-    return Estimate(p - q, max(-1.0, p - q - low), min(1.0, p - q + high))
-
-
-def _wilson(hits: int, total: int, z: float) -> tuple[float, float, float]:
-    p = hits / total
-    centre = (p + z * z / (2 * total)) / (1 + z * z / total)
-    reach = z / (1 + z * z / total) * math.sqrt(p * (1 - p) / total + (z / (2 * total)) ** 2)
-    return p, centre - reach, centre + reach

@@ -11,13 +11,13 @@ from torch_geometric.data import Data, Dataset
 from torch_geometric_cgt.datasets import SyntheticCGTDataset
 from torch_geometric_cgt.datasets.cache import CachedBuild
 from torch_geometric_cgt.datasets.release import Release
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.datasets.source import Source, check_source
+from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.privacy.audit.attacks import MAX_RECORDS
-from torch_geometric_cgt.privacy.audit.fits import check_fit
+from torch_geometric_cgt.privacy.audit.check import Audit
 from torch_geometric_cgt.privacy.audit.halves import UNITS, halve
 from torch_geometric_cgt.privacy.audit.limit import Limit
 from torch_geometric_cgt.privacy.audit.rebuild import mechanism_on
-from torch_geometric_cgt.privacy.audit.result import Audit
 from torch_geometric_cgt.privacy.audit.run import AuditRun
 from torch_geometric_cgt.training import resolve_device
 
@@ -33,7 +33,6 @@ def run_audit(
     members: Tensor | None = None,
     unit: str | None = None,
     num_canaries: int = 100,
-    num_draws: int = 5,
     max_records: int = MAX_RECORDS,
     confidence: float = 0.95,
     seed: int = 0,
@@ -59,7 +58,7 @@ def run_audit(
             against. By default, what the card claims, and 1 where it claims
             none. (default: :obj:`None`)
         min_support (int, optional): The number of source roots that must show
-            every path. By default, nothing is asked for.
+            every path. By default, what the card promises, if anything.
             (default: :obj:`None`)
         members (torch.Tensor, optional): The mask of those nodes of
             :obj:`source`, ``[N]``, that the release was built from.
@@ -70,8 +69,6 @@ def run_audit(
             that of a node. (default: :obj:`None`)
         num_canaries (int, optional): The number of canaries.
             (default: :obj:`100`)
-        num_draws (int, optional): The number of computation graphs of each
-            source root among which paths are looked for. (default: :obj:`5`)
         max_records (int, optional): The largest number of members, and of
             others, that are attacked. (default: :obj:`2000`)
         confidence (float, optional): The probability that the intervals of a
@@ -90,7 +87,6 @@ def run_audit(
     for name, value in (
         ('min_support', 1 if min_support is None else min_support),
         ('num_canaries', num_canaries),
-        ('num_draws', num_draws),
         ('max_records', max_records),
     ):
         if value < 1:
@@ -116,7 +112,6 @@ def run_audit(
         'halves': 'given' if halves is not None else 'drawn and built anew',
         'tokens': 'nearest codeword' if cluster is None else 'own group',
         'num_canaries': num_canaries,
-        'num_draws': num_draws,
         'max_records': max_records,
         'confidence': confidence,
         'seed': seed,
@@ -125,3 +120,25 @@ def run_audit(
     run = AuditRun(release, inside, halves, mechanism, cluster, generator, limit, settings)
     found = [check for name in chosen for check in getattr(run, name)()]
     return Audit(release.card, found, run.details, settings)
+
+
+def check_fit(release: Release, source: Source) -> None:
+    r"""Refuses a source that the release cannot have been made from."""
+    stated = release.card['source']
+    have = {
+        'num_nodes': source.data.num_nodes,
+        'num_edges': source.data.num_edges,
+        'num_features': source.data.num_features,
+        'num_classes': source.num_classes,
+        'num_labelled': source.root.numel(),
+    }
+    wrong = [
+        f'{name[4:]}: {value:,} in the source, {stated[name]:,} in the card'
+        for name, value in have.items()
+        if name in stated and value != stated[name]
+    ]
+    if wrong:
+        raise SourceError(
+            f"The release was not made from this source ('{source.name}'; the card names "
+            f"'{stated['name']}'): {'; '.join(wrong)}"
+        )

@@ -61,6 +61,8 @@ class CanaryAudit:
             bounds hold all together.
         delta (float): The failure probability that the bounds allow for.
         confidence (float): The probability that they hold.
+        most (float): The bound if all guesses were right: no claim above it
+            can be refuted with so few canaries.
     """
 
     num_canaries: int
@@ -68,6 +70,7 @@ class CanaryAudit:
     guesses: list[Guesses]
     delta: float
     confidence: float
+    most: float
 
     @property
     def best(self) -> Guesses:
@@ -85,7 +88,8 @@ class CanaryAudit:
             f"result, by the score '{best.score}', {best.num_correct} of {best.num_guesses} "
             f'guesses of which ones are right. At {self.confidence:.0%} confidence, the build is '
             f'not ({best.epsilon:.2f}, {self.delta:g})-differentially private for a record. A '
-            f'bound of zero is no proof of privacy: another attack may see more.',
+            f'bound of zero is no proof of privacy: another attack may see more, and with so many '
+            f'canaries no bound above {self.most:.2f} can be found.',
             limit.epsilon,
             limit.origin,
         )
@@ -177,4 +181,6 @@ def canary_audit(
             num_guesses = first + num_canaries - last
             epsilon = one_run_epsilon(num_canaries, num_guesses, right, delta, each)
             found.append(Guesses(name, num_guesses, right, epsilon))
-    return CanaryAudit(num_canaries, int(coin.sum()), found, delta, confidence)
+    largest = max(guess.num_guesses for guess in found)
+    most = one_run_epsilon(num_canaries, largest, largest, delta, each)
+    return CanaryAudit(num_canaries, int(coin.sum()), found, delta, confidence, most)

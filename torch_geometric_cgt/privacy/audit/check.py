@@ -1,10 +1,11 @@
-r"""A check: what was measured, what it is held against, and why."""
+r"""Checks and the audit of them: what was measured, what it is held against, and why."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+FORMAT = 1  # of the JSON file
 VERDICTS = ('passed', 'failed', 'descriptive')
 
 
@@ -50,3 +51,41 @@ class Check:
 def verdict(passed: bool) -> str:
     r"""The word for it."""
     return 'passed' if passed else 'failed'
+
+
+@dataclass(frozen=True)
+class Audit:
+    r"""What an audit found.
+
+    Args:
+        card (dict): The card of the release.
+        checks (list[Check]): One verdict each.
+        details (dict): What was measured, by check.
+        settings (dict): How it was measured.
+    """
+
+    card: dict[str, Any]
+    checks: list[Check]
+    details: dict[str, Any]
+    settings: dict[str, Any]
+
+    @property
+    def failed(self) -> list[Check]:
+        r"""The checks that failed."""
+        return [check for check in self.checks if check.verdict == 'failed']
+
+    @property
+    def passed(self) -> bool:
+        r"""Whether none failed."""
+        return not self.failed
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""All of it, for a JSON file."""
+        return {
+            'format': FORMAT,
+            'passed': self.passed,
+            'checks': [check.to_dict() for check in self.checks],
+            'settings': self.settings,
+            'details': self.details,
+            'card': self.card,
+        }

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.privacy.audit.check import Check, verdict
-from torch_geometric_cgt.privacy.audit.rates import Estimate, proportion
 from torch_geometric_cgt.privacy.audit.records import Records
+from torch_geometric_cgt.privacy.intervals import Estimate, proportion
 from torch_geometric_cgt.privacy.paths import lookup
 
 

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-from torch_geometric_cgt.privacy.card import PrivacyCard
+from typing import Protocol
 
 MAX_EPSILON = 1.0
+ATTACKED = ('record', 'node')  # claims for these units hold for one record
+
+
+class Claim(Protocol):
+    r"""What a privacy card claims, of differential privacy."""
+
+    @property
+    def epsilon(self) -> float | None: ...
+
+    @property
+    def delta(self) -> float | None: ...
+
+    @property
+    def unit(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -22,46 +35,38 @@ class Limit:
         epsilon (float): The largest privacy loss.
         delta (float): The probability with which it may be exceeded.
         origin (str): Where both come from, as a sentence.
-        is_claim (bool): Whether the release claims them.
     """
 
     epsilon: float
     delta: float
     origin: str
-    is_claim: bool
 
     @classmethod
-    def of(cls, card: PrivacyCard, max_epsilon: float | None = None) -> Limit:
+    def of(cls, card: Claim, max_epsilon: float | None = None) -> Limit:
         r"""The limit that a release states, or the convention for those that
-        state none.
+        state none. A claim for edges is none here: what is attacked are
+        records, each of which has features, a label and several edges.
 
         Args:
             card (PrivacyCard): What the release guarantees.
             max_epsilon (float, optional): A limit to hold the release to in
                 the place of its own. (default: :obj:`None`)
         """
+        delta = card.delta or 0.0
         if max_epsilon is not None:
             if not (max_epsilon >= 0 and math.isfinite(max_epsilon)):
                 raise ValueError(f"'max_epsilon' must be a number >= 0 (got {max_epsilon})")
-            return cls(
-                max_epsilon,
-                card.delta or 0.0,
-                f'asked for: epsilon = {max_epsilon:g}, delta = {card.delta or 0:g}',
-                False,
-            )
-        if card.epsilon is not None:
-            return cls(
-                card.epsilon,
-                card.delta or 0.0,
-                f'the claim of the card: epsilon = {card.epsilon:g}, delta = {card.delta or 0:g}',
-                True,
-            )
+            origin = f'asked for: epsilon = {max_epsilon:g}, delta = {delta:g}'
+            return cls(max_epsilon, delta, origin)
+        if card.epsilon is not None and card.unit in ATTACKED:
+            stated = f'epsilon = {card.epsilon:g}, delta = {delta:g} for a {card.unit}'
+            return cls(card.epsilon, delta, f'the claim of the card: {stated}')
+        what = 'no differential privacy' if card.epsilon is None else f'it for the {card.unit} only'
         return cls(
             MAX_EPSILON,
             0.0,
-            f'a convention, as the card claims no differential privacy: an attack that epsilon = '
-            f'{MAX_EPSILON:g} would rule out is called a leak',
-            False,
+            f'a convention, as the card claims {what}: an attack that epsilon = {MAX_EPSILON:g} '
+            f'would rule out is called a leak',
         )
 
     def highest(self, without: float) -> float:

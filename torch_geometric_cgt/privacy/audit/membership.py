@@ -15,7 +15,6 @@ from torch import Tensor
 from torch_geometric_cgt.privacy.audit.check import Check, verdict
 from torch_geometric_cgt.privacy.audit.limit import Limit
 from torch_geometric_cgt.privacy.audit.rates import (
-    Estimate,
     TruePositives,
     area,
     curve,
@@ -23,6 +22,7 @@ from torch_geometric_cgt.privacy.audit.rates import (
     true_positives,
 )
 from torch_geometric_cgt.privacy.audit.records import Records
+from torch_geometric_cgt.privacy.intervals import Estimate
 from torch_geometric_cgt.quantizer.task import fit_linear
 
 FALSE_POSITIVES = (0.01, 0.001)

@@ -6,17 +6,10 @@ import math
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import beta, norm
+from scipy.stats import norm
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class Estimate:
-    r"""A number and an interval that holds it with some confidence."""
-
-    value: float
-    low: float
-    high: float
+from torch_geometric_cgt.privacy.intervals import Estimate, proportion
 
 
 @dataclass(frozen=True)
@@ -31,23 +24,6 @@ class TruePositives:
 
     share: Estimate
     others: float
-
-
-def proportion(hits: int, total: int, confidence: float = 0.95) -> Estimate:
-    r"""A share with its exact interval (Clopper and Pearson, 1934).
-
-    Args:
-        hits (int): How many.
-        total (int): Of how many.
-        confidence (float, optional): The probability that the interval holds
-            the share. (default: :obj:`0.95`)
-    """
-    if not 0 <= hits <= total or total < 1:
-        raise ValueError(f'There is no share of {hits} of {total}')
-    error = (1 - confidence) / 2
-    low = float(beta.ppf(error, hits, total - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - error, hits + 1, total - hits)) if hits < total else 1.0
-    return Estimate(hits / total, low, high)
 
 
 def area(member: Tensor, other: Tensor, confidence: float = 0.95) -> Estimate:

@@ -19,8 +19,7 @@ from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.release import Release
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.training import FitConfig
+from torch_geometric_cgt.privacy.audit.scores import TreeModel
 
 
 def config_of(card: dict[str, Any]) -> BuildConfig:
@@ -29,11 +28,8 @@ def config_of(card: dict[str, Any]) -> BuildConfig:
     Args:
         card (dict): The card of the release.
     """
-    parameters = dict(card['parameters'])
     try:
-        fit = FitConfig(**parameters.pop('fit'))
-        fan_outs = tuple(parameters.pop('num_neighbors'))
-        return BuildConfig(num_neighbors=fan_outs, fit=fit, **parameters)
+        return BuildConfig.from_dict(card['parameters'])
     except (KeyError, TypeError) as error:
         raise CorruptFileError(
             f'The card names parameters that this version does not build with: {error}'
@@ -42,7 +38,8 @@ def config_of(card: dict[str, Any]) -> BuildConfig:
 
 def find_build(release: Release, source: Source, root: Path) -> CachedBuild | None:
     r"""The build that a release was saved from, with the group of each source
-    node and the generator, or :obj:`None` where it is not kept.
+    node and the generator, or :obj:`None` where it is not kept. A release
+    whose card is not that of its build is refused.
 
     Args:
         release (Release): The release.
@@ -53,27 +50,38 @@ def find_build(release: Release, source: Source, root: Path) -> CachedBuild | No
     if not folder.is_dir():
         return None
     found = read_cache(folder)
-    same = torch.equal(found.release.trees.tokens, release.trees.tokens)
-    return found if same and torch.equal(found.release.codebook, release.codebook) else None
+    own = found.release
+    if not torch.equal(own.trees.tokens, release.trees.tokens):
+        return None
+    if not torch.equal(own.codebook, release.codebook):
+        return None
+    if wrong := [name for name in own.card if own.card[name] != release.card.get(name)]:
+        raise CorruptFileError(
+            f'The card of the release is not the one that its build wrote: {wrong} were changed'
+        )
+    return found
 
 
 def scaled_to(config: BuildConfig, part: Source, whole: Source) -> BuildConfig:
-    r"""The same parameters for a part of a source: sizes shrink with it,
-    :math:`k` stays.
+    r"""The same parameters for a part of a source: sizes and supports shrink
+    with it, :math:`k` stays.
     """
     share = part.root.numel() / whole.root.numel()
     num_nodes = int(part.data.num_nodes or 0)
+    k = config.k if getattr(config, 'private', None) is None else 1
+    if num_nodes < k:
+        raise ValueError(f'A part of {num_nodes} nodes cannot have groups of k = {k}')
     changes: dict[str, Any] = {}
     if config.num_samples is not None:
         changes['num_samples'] = max(1, round(config.num_samples * share))
     if config.num_clusters is not None:
         share_of_nodes = num_nodes / int(whole.data.num_nodes or 1)
         fewer = round(config.num_clusters * share_of_nodes)
-        changes['num_clusters'] = max(1, min(fewer, num_nodes // config.k))
+        changes['num_clusters'] = max(1, min(fewer, num_nodes // k))
     if config.num_scenes is not None:
-        changes['num_scenes'] = min(config.num_scenes, max(1, part.root.numel() // config.k))
-    if num_nodes < config.k:
-        raise ValueError(f'A part of {num_nodes} nodes cannot have groups of k = {config.k}')
+        changes['num_scenes'] = min(config.num_scenes, max(1, part.root.numel() // k))
+    if config.min_support is not None:
+        changes['min_support'] = max(1, int(config.min_support * share))
     return replace(config, **changes)
 
 
@@ -83,7 +91,7 @@ class Built:
 
     trees: TokenTrees
     codebook: Tensor
-    generator: CGTGenerator | None
+    generator: TreeModel | None
 
 
 Mechanism = Callable[[Source, BuildConfig], Built]

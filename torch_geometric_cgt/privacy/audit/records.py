@@ -39,17 +39,6 @@ class Records:
     def __len__(self) -> int:
         return self.y.numel()
 
-    def select(self, index: Tensor) -> Records:
-        r"""Some of the records."""
-        return Records(
-            self.tokens[:, index],
-            self.y[index],
-            self.distance[index],
-            self.degree[index],
-            self.num_tokens,
-            self.shape,
-        )
-
     @classmethod
     def cat(cls, parts: Sequence[Records]) -> Records:
         r"""Records of several graphs in terms of one release."""

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.datasets.config import stage_seed
+from torch_geometric_cgt.datasets.config import BuildConfig, stage_seed
 from torch_geometric_cgt.datasets.release import Release
 from torch_geometric_cgt.datasets.source import Source
-from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy.audit.attacks import Attacks, attack, audit_build, audit_canaries
 from torch_geometric_cgt.privacy.audit.check import Check
 from torch_geometric_cgt.privacy.audit.closest import closest_records
@@ -19,9 +18,13 @@ from torch_geometric_cgt.privacy.audit.copies import count_copies
 from torch_geometric_cgt.privacy.audit.groups import check_groups
 from torch_geometric_cgt.privacy.audit.halves import Halves
 from torch_geometric_cgt.privacy.audit.limit import Limit
-from torch_geometric_cgt.privacy.audit.rebuild import Mechanism, config_of
+from torch_geometric_cgt.privacy.audit.rebuild import Built, Mechanism, config_of
 from torch_geometric_cgt.privacy.audit.records import Records, records_of
+from torch_geometric_cgt.privacy.audit.scores import TreeModel
 from torch_geometric_cgt.privacy.audit.support import path_support
+from torch_geometric_cgt.privacy.min_support import NUM_DRAWS
+
+COMMON = 30  # roots, where the card names no k
 
 
 class AuditRun:
@@ -34,7 +37,7 @@ class AuditRun:
             where they are known.
         mechanism (callable): What makes a build of a source and parameters.
         cluster (torch.Tensor, optional): The group of each source node.
-        generator (CGTGenerator, optional): The fitted model.
+        generator (TreeModel, optional): The fitted model.
         limit (Limit): What attacks are held against.
         settings (dict): The further arguments of :meth:`run_audit`.
     """
@@ -46,7 +49,7 @@ class AuditRun:
         halves: Halves | None,
         mechanism: Mechanism,
         cluster: Tensor | None,
-        generator: CGTGenerator | None,
+        generator: TreeModel | None,
         limit: Limit,
         settings: dict[str, Any],
     ) -> None:
@@ -63,15 +66,22 @@ class AuditRun:
         self.details: dict[str, Any] = {}
 
     @cached_property
+    def config(self) -> BuildConfig:
+        r"""The parameters that the release was built with."""
+        return config_of(self.release.card)
+
+    @cached_property
     def records(self) -> Records:
-        r"""Trees of all source roots."""
+        r"""Trees of all source roots: those that the support rule of a build
+        looks at.
+        """
         return records_of(
             self.source.data,
             self.source.root,
             self.release.codebook,
             self.release.trees.shape,
-            self.settings['num_draws'],
-            torch.Generator().manual_seed(stage_seed(self.seed, 'source trees')),
+            NUM_DRAWS,
+            torch.Generator().manual_seed(stage_seed(self.config.seed, 'support')),
             self.cluster,
         )
 
@@ -80,28 +90,48 @@ class AuditRun:
         r"""Attacks on the release, or on a build from half of the source."""
         how = (self.seed, self.confidence, self.settings['max_records'])
         if self.halves is not None:
-            trees, codebook = self.release.trees, self.release.codebook
-            return attack(self.halves, trees, codebook, self.generator, *how)
-        config, unit = config_of(self.release.card), self.settings['unit']
-        return audit_build(self.source, config, self.mechanism, unit, *how)
+            built = Built(self.release.trees, self.release.codebook, self.generator)
+            return attack(self.halves, built, *how)
+        return audit_build(self.source, self.config, self.mechanism, self.settings['unit'], *how)
+
+    @property
+    def k(self) -> int | None:
+        r"""What the card promises of groups; nothing, if it has none."""
+        return getattr(self.release.privacy, 'k', None)
 
     def groups(self) -> list[Check]:
-        r"""The size of groups."""
+        r"""The size of groups, where the card speaks of them."""
         release = self.release
+        if self.k is None:
+            return []
         return check_groups(release.privacy, release.codebook, self.source.data, self.cluster)
 
     def support(self) -> list[Check]:
         r"""The support of paths."""
-        min_support = self.settings['min_support']
-        k = min_support or self.release.privacy.k
-        found = path_support(self.release.trees, self.records, k)
+        asked: int | None = self.settings['min_support']
+        promised: int | None = getattr(self.release.privacy, 'min_support', None)
+        found = path_support(
+            self.release.trees, self.records, max(asked or 0, promised or 0) or self.k or COMMON
+        )
         self.details['support'] = found.to_dict()
-        return [found.check(min_support)]
+        if promised is not None and self.cluster is not None and promised >= (asked or 0):
+            return [found.check(promised, f'the promise of the card: min_support = {promised}')]
+        if asked is not None:
+            return [found.check(asked, f'asked for: min_support = {asked}')]
+        if promised is None:
+            return [found.check(None, 'The card promises nothing about paths.')]
+        return [
+            found.check(
+                None,
+                f'The card promises that {promised} roots show each of them; the groups, which '
+                f'stay in the house, were not at hand to count that.',
+            )
+        ]
 
     def copies(self) -> list[Check]:
         r"""Copies of source trees."""
-        k = self.release.privacy.k
-        found = count_copies(self.release.trees, self.records, k, self.confidence)
+        trees, common = self.release.trees, self.k or COMMON
+        found = count_copies(trees, self.records, common, self.confidence)
         self.details['copies'] = found.to_dict()
         return [found.check()]
 
@@ -128,7 +158,7 @@ class AuditRun:
         r"""The canary audit."""
         found = audit_canaries(
             self.source,
-            config_of(self.release.card),
+            self.config,
             self.mechanism,
             self.settings['num_canaries'],
             self.limit.delta,

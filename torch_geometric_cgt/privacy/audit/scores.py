@@ -2,6 +2,8 @@ r"""Scores: how much a release, or its generator, looks as if it had seen a reco
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
@@ -14,6 +16,15 @@ from torch_geometric_cgt.privacy.audit.records import Records
 from torch_geometric_cgt.privacy.paths import PathSupport
 
 BLOCK = 512  # records, or trees, at a time
+MORE_TREES, MAX_TREES = 10, 50_000  # that an attacker draws, per released tree and at most
+
+
+class TreeModel(Protocol):
+    r"""A fitted generator."""
+
+    def eval(self) -> Any: ...
+
+    def sample(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor: ...
 
 
 def release_scores(trees: TokenTrees, records: Records, expected: Tensor) -> dict[str, Tensor]:
@@ -31,8 +42,7 @@ def release_scores(trees: TokenTrees, records: Records, expected: Tensor) -> dic
         expected (torch.Tensor): The log-density of each record in the
             population, ``[n]``, see :meth:`expected_log_prob`.
     """
-    model = BackoffDensity(trees.tokens.long(), trees.y.long(), trees.num_tokens, trees.shape)
-    density = torch.stack([model.log_prob(t, records.y) for t in records.tokens]).mean(dim=0)
+    density = _density(trees.tokens.long(), trees.y.long(), records)
     return {
         'density': density,
         'calibrated': density - expected,
@@ -43,20 +53,39 @@ def release_scores(trees: TokenTrees, records: Records, expected: Tensor) -> dic
 
 @torch.no_grad()
 def generator_scores(
-    generator: CGTGenerator, records: Records, expected: Tensor
+    generator: TreeModel,
+    trees: TokenTrees,
+    records: Records,
+    expected: Tensor,
+    rng: torch.Generator,
 ) -> dict[str, Tensor]:
-    r"""What an attacker computes who has the weights too, ``[n]`` each.
+    r"""What an attacker computes who has the model too, ``[n]`` each.
 
-    - ``loss``: the log-likelihood of a record, over all scenes.
-    - ``calibrated loss``: how far that exceeds what the population would
-      expect.
+    - ``loss``: the log-likelihood of a record, over all scenes; of models
+      without likelihoods, ``draws``: its log-density in many new trees.
+    - ``calibrated loss``, ``calibrated draws``: how far that exceeds what the
+      population would expect.
 
     Args:
-        generator (CGTGenerator): The fitted model.
-        records (Records): The records in question; one tree of each is used.
+        generator (TreeModel): The fitted model.
+        trees (TokenTrees): The released trees; their labels are drawn again.
+        records (Records): The records in question.
         expected (torch.Tensor): As in :meth:`release_scores`.
+        rng (torch.Generator): The source of randomness.
     """
-    generator = generator.eval()
+    generator.eval()
+    if isinstance(generator, CGTGenerator):
+        found, name = _log_likelihood(generator, records), 'loss'
+    else:
+        size = min(MAX_TREES, MORE_TREES * len(trees))
+        y = trees.y.long()[torch.randint(len(trees), (size,), generator=rng)]
+        drawn = torch.cat([generator.sample(part, rng) for part in y.split(BLOCK)])
+        found, name = _density(drawn.long(), y, records), 'draws'
+    return {name: found, f'calibrated {name}': found - expected}
+
+
+def _log_likelihood(generator: CGTGenerator, records: Records) -> Tensor:
+    r"""Of one tree of each record, ``[n]``."""
     device = next(generator.parameters()).device
     tokens, total = records.tokens[0], []
     for rows in torch.arange(len(records)).split(BLOCK):
@@ -64,8 +93,13 @@ def generator_scores(
         scenes = range(max(1, generator.num_scenes))
         by_scene = [generator.log_prob(part, y, torch.full_like(y, scene)) for scene in scenes]
         total.append(torch.stack(by_scene).double().logsumexp(dim=0).cpu())
-    loss = torch.cat(total)
-    return {'loss': loss, 'calibrated loss': loss - expected}
+    return torch.cat(total)
+
+
+def _density(tokens: Tensor, y: Tensor, records: Records) -> Tensor:
+    r"""The mean log-density of the draws of each record in some trees, ``[n]``."""
+    model = BackoffDensity(tokens, y, records.num_tokens, records.shape)
+    return torch.stack([model.log_prob(t, records.y) for t in records.tokens]).mean(dim=0)
 
 
 def expected_log_prob(records: Records, population: Records | None = None) -> Tensor:

@@ -46,12 +46,14 @@ class Support:
     num_roots: int
     num_draws: int
 
-    def check(self, min_support: int | None = None) -> Check:
-        r"""A verdict where a support was promised, else a description.
+    def check(self, min_support: int | None = None, origin: str = '') -> Check:
+        r"""A verdict where a support is asked for, else a description.
 
         Args:
             min_support (int, optional): The support that every path must
                 have. (default: :obj:`None`)
+            origin (str, optional): Who asks for it; without a number, why
+                there is none. (default: :obj:`""`)
         """
         says = (
             f'{self.share_of_trees:.1%} of generated trees show only paths (label, root, ..., '
@@ -59,15 +61,14 @@ class Support:
             f'{self.num_draws} draws of their computation graphs.'
         )
         if min_support is None:
-            says += ' Groups promise nothing about paths.'
-            return Check('Support of paths', 'descriptive', self.share_of_trees, says)
+            return Check('Support of paths', 'descriptive', self.share_of_trees, f'{says} {origin}')
         return Check(
             'Support of paths',
             verdict(self.least >= min_support),
             float(self.least),
             f'The smallest number of source roots that show a path of a generated tree. {says}',
             float(min_support),
-            f'asked for: min_support = {min_support}',
+            origin,
         )
 
     def to_dict(self) -> dict[str, Any]:
