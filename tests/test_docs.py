@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MODULES = ['data', 'sampler', 'quantizer', 'transforms', 'nn', 'training', 'privacy', 'datasets']
+MODULES = [
+    'data',
+    'sampler',
+    'quantizer',
+    'transforms',
+    'nn',
+    'training',
+    'privacy',
+    'privacy.audit',
+    'datasets',
+]
 
 
 @pytest.mark.parametrize('module', ['', *MODULES, 'benchmark'])

@@ -11,7 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, Evaluation, evaluate_dataset
+from torch_geometric_cgt.benchmark.audit_page import write_audit
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experiment
 from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
 from torch_geometric_cgt.benchmark.report import write_report
@@ -24,9 +29,13 @@ from torch_geometric_cgt.data.files import require_writable
 from torch_geometric_cgt.datasets import SOURCES, PrivateConfig, SyntheticCGTDataset, load_source
 from torch_geometric_cgt.datasets.private_config import CHOICES
 from torch_geometric_cgt.datasets.private_plan import PrivatePlan, PublicNumbers
+from torch_geometric_cgt.datasets.release import read_release
 from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.datasets.sources import cache_folder
 from torch_geometric_cgt.errors import CGTError
 from torch_geometric_cgt.privacy import UNITS
+from torch_geometric_cgt.privacy.audit import CHECKS, find_build, run_audit
+from torch_geometric_cgt.privacy.audit.halves import UNITS as AUDITED
 from torch_geometric_cgt.privacy.price import price_table
 from torch_geometric_cgt.training import FitConfig, join_world, leave_world, resolve_device
 from torch_geometric_cgt.training.config import PRECISIONS
@@ -39,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            args.run(args)
+            code = args.run(args)
     except (CGTError, ValueError, OSError) as error:
         print(f'cgt: error: {error}', file=sys.stderr)
         return 2
@@ -48,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             'cgt: interrupted; the same command goes on from the last checkpoint', file=sys.stderr
         )
         return 130
-    return 0
+    return int(code or 0)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -97,6 +106,12 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(run=price)
 
     command = commands.add_parser(
+        'audit', help='attack a release, check its promises, and exit with 1 if a check fails'
+    )
+    _add_audit_arguments(command)
+    command.set_defaults(run=audit)
+
+    command = commands.add_parser(
         'report', help='tables and a page of finished benchmark cells, beside the paper'
     )
     command.add_argument(
@@ -126,6 +141,7 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="classes of alike surroundings, 0 for the paper's model (default: by the labels)",
     )
+    add('--min-support', type=int, help='source nodes that must show each path (default: no rule)')
     _add_private_arguments(parser)
     add('--epochs', type=int, help='(default: 1 to 25, fewer for larger graphs)')
     add(
@@ -206,6 +222,72 @@ def _add_benchmark_arguments(parser: argparse.ArgumentParser) -> None:
     add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
     add('--cells', type=Path, default=Path('cells.jsonl'), help='(default: %(default)s)')
     add('--quiet', action='store_true', help='no progress bar')
+
+
+def _add_audit_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add('release', type=Path, help='folder of the release')
+    add('--source', required=True, help=f'what it was made from, one of {", ".join(SOURCES)}')
+    add('--largest-component', action='store_true', help='drop all other components')
+    add('--random-split', action='store_true', help='split 50/10/40 instead of the own masks')
+    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
+    add('--checks', default=','.join(CHECKS), help='comma-separated (default: %(default)s)')
+    add('--max-epsilon', type=float, help="held against attacks (default: the card's claim, or 1)")
+    add('--min-support', type=int, help="roots that must show every path (default: the card's)")
+    add(
+        '--members',
+        type=Path,
+        help='.npy mask of the nodes the release was made from (default: build from a random half)',
+    )
+    add('--unit', choices=AUDITED, help='of membership (default: by the claim of the card)')
+    add('--canaries', type=int, default=100, help='made-up records (default: %(default)s)')
+    add('--records', type=int, default=2000, help='members to attack (default: %(default)s)')
+    add('--seed', type=int, default=0, help='(default: %(default)s)')
+    add('--device', default='auto', help='(default: %(default)s)')
+    add('--out', type=Path, help='folder of the report (default: show it only)')
+    add('--quiet', action='store_true', help='no progress bars')
+
+
+def audit(args: argparse.Namespace) -> int:
+    r"""``cgt audit``"""
+    release = read_release(args.release)
+    source = _source(args)
+    members = None if args.members is None else _read_mask(args.members)
+    if args.out is not None:
+        require_writable(args.out)
+    built = None
+    if members is None:  # else, what was built from was a part of the source
+        root = args.root or cache_folder() / 'synthetic'
+        built = find_build(release, check_source(source), root)
+    result = run_audit(
+        built or release,
+        source,
+        checks=_names(args.checks) or (),
+        max_epsilon=args.max_epsilon,
+        min_support=args.min_support,
+        members=members,
+        unit=args.unit,
+        num_canaries=args.canaries,
+        max_records=args.records,
+        seed=args.seed,
+        device=args.device,
+        log=not args.quiet,
+    )
+    for check in result.checks:
+        limit = '' if check.threshold is None else f' (threshold {check.threshold:.4g})'
+        print(f'{check.verdict:>12}  {check.name}: {check.value:.4g}{limit}')
+    for path in write_audit(args.out, result) if args.out is not None else []:
+        print(f'Wrote {path}')
+    print(f'{len(result.failed)} of {len(result.checks)} checks failed')
+    return 0 if result.passed else 1
+
+
+def _read_mask(path: Path) -> Tensor:
+    try:
+        mask = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"'{path}' is not a readable .npy file: {error}") from error
+    return torch.from_numpy(mask)
 
 
 def benchmark(args: argparse.Namespace) -> None:
@@ -359,6 +441,7 @@ def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
         l=args.l,
         task_weight=args.task_weight,
         num_scenes=args.num_scenes,
+        min_support=args.min_support,
         root=args.root,
         seed=seed,
         device=args.device,

@@ -12,6 +12,7 @@ import torch
 from torch_geometric_cgt.benchmark.training import TreeSet
 
 PAPER = "the paper's form"
+ARGUMENTS = ('k', 'min_support')  # that a variant can name with a number
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,13 @@ VARIANTS = {
 
 
 def find_variant(name: str) -> Variant:
-    r"""A variant by its name; ``k=100`` is a build with that k."""
-    if name.startswith('k=') and name[2:].isdigit():
-        return Variant({'k': int(name[2:])})
+    r"""A variant by its name; ``k=100`` and ``min_support=5`` are builds with
+    these arguments.
+    """
+    argument, _, value = name.partition('=')
+    if argument in ARGUMENTS and value.isdigit():
+        return Variant({argument: int(value)})
     if name not in VARIANTS:
-        raise ValueError(f"Unknown variant '{name}'; choose from {[*VARIANTS, 'k=...']}")
+        known = [*VARIANTS, *(f'{argument}=...' for argument in ARGUMENTS)]
+        raise ValueError(f"Unknown variant '{name}'; choose from {known}")
     return VARIANTS[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,9 +31,11 @@ from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.datasets.work import Outcome, once
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
+from torch_geometric_cgt.privacy.min_support import NUM_DRAWS, SupportRule
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
-from torch_geometric_cgt.training import FitResult, World, fit, sample
+from torch_geometric_cgt.training import FitResult, World, fit
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
+from torch_geometric_cgt.training.seeds import seeded
 from torch_geometric_cgt.transforms.scenes import find_scenes
 
 ENCODE_BLOCK = 1 << 16  # roots per block
@@ -72,6 +74,7 @@ def build(
     run = Run(source, config, device, work, log, world, belongs_to)
     run.quantize()
     privacy = run.encode()
+    run.find_support()
     run.find_scenes()
     result = run.fit()
     sharpness = run.calibrate()
@@ -96,6 +99,7 @@ class Run:
     cluster: Tensor  # [N] of each node
     codebook: Tensor  # [m, F] the mean feature vectors
     task_weight: float
+    rule: SupportRule | None = None  # that trees must keep
     scene: Tensor  # [n] of each root
     table: SceneTable
     generator: CGTGenerator
@@ -169,12 +173,29 @@ class Run:
                 torch.cat(blocks),
                 self.shape.num_neighbors[0],
                 self.task_weight,
+                self.config.min_support,
             )
 
     def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:
         r"""Fresh token trees of some roots."""
         tree = sample_trees(self.graph, self.root[index], self.shape, rng)
         return tokens_of(tree, self.cluster, self.codebook.size(0))
+
+    def find_support(self) -> None:
+        r"""The paths that enough roots show, where a rule asks for them."""
+        if self.config.min_support is None:
+            return
+        with self._timed('support'):
+            rng = torch.Generator().manual_seed(self._seed('support'))
+            every = torch.arange(self.root.numel())
+            self.rule = SupportRule(
+                torch.cat([self.draw_tokens(every, rng).int() for _ in range(NUM_DRAWS)]),
+                self.y.repeat(NUM_DRAWS),
+                self.config.min_support,
+                self.codebook.size(0),
+                self.shape,
+                every.repeat(NUM_DRAWS),
+            )
 
     def find_scenes(self) -> None:
         r"""Roots with alike surroundings are put together."""
@@ -251,8 +272,7 @@ class Run:
         def draw_new(sharpness: float, i: int) -> Trees:
             rng = torch.Generator().manual_seed(seed + i)
             y, split, scene = self.draw_conditions(size, sharpness, rng)
-            tokens = sample(self.generator, y, seed + i, device=self.device, log=False, scene=scene)
-            return Trees(tokens, y, split)
+            return Trees(self.draw_trees(y, scene, seed + i), y, split)
 
         aim = source_accuracy(self.source.data.x, [draw_real(i) for i in range(2)], self.shape)
         probe = TreeProbe(self.codebook, self.shape)
@@ -260,9 +280,7 @@ class Run:
 
         def draw_release(i: int) -> Trees:
             y, split, scene = self.draw_release_conditions(found, i)
-            seed = self._seed('sample', i)
-            tokens = sample(self.generator, y, seed, device=self.device, log=False, scene=scene)
-            return Trees(tokens, y, split)
+            return Trees(self.draw_trees(y, scene, self._seed('sample', i)), y, split)
 
         num_draws = max(1, min(MAX_DRAWS, DRAWN_TREES // self.num_samples))
         return {}, choose_draw(found, probe, draw_release, num_draws).to_dict()
@@ -286,6 +304,23 @@ class Run:
         y, split = draw_roots(self.y, self.split, num_samples, rng)
         return y, split, self.table.draw(y, split, sharpness, rng)
 
+    def draw_trees(self, y: Tensor, scene: Tensor, seed: int) -> Tensor:
+        r"""New token trees, all at once."""
+        blocks = range(-(-y.numel() // BLOCK))
+        return torch.cat([tokens for _, tokens in self.draw_blocks(y, scene, seed, blocks)])
+
+    def draw_blocks(
+        self, y: Tensor, scene: Tensor, seed: int, blocks: Sequence[int], log: bool = False
+    ) -> Iterator[tuple[int, Tensor]]:
+        r"""Some blocks of new token trees, which keep the rule if there is one."""
+        for block, tokens in sample_blocks(
+            self.generator, y, blocks, seed, device=self.device, log=log, scene=scene
+        ):
+            if self.rule is not None:
+                labels = y[block * BLOCK : (block + 1) * BLOCK]
+                tokens = self.rule(tokens, labels, seeded(seed, 'support', block))
+            yield block, tokens
+
     def sample(self, sharpness: Sharpness) -> TokenTrees | None:
         r"""Trees are drawn by all processes, shard by shard, and given to the
         first one, mapped from a file.
@@ -297,15 +332,8 @@ class Run:
             )
             missing = self.world.first(shards.missing())  # before anybody writes
             blocks = missing[self.world.rank :: self.world.size]
-            for block, tokens in sample_blocks(
-                self.generator,
-                y,
-                blocks,
-                self._seed('sample', sharpness.draw),
-                device=self.device,
-                log=self.log,
-                scene=scene,
-            ):
+            seed = self._seed('sample', sharpness.draw)
+            for block, tokens in self.draw_blocks(y, scene, seed, blocks, self.log):
                 shards.write(block, tokens, self.world.rank)
         if not self.world.is_first:
             return None

@@ -12,6 +12,7 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets.private_config import PrivateConfig
 from torch_geometric_cgt.datasets.private_plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.privacy.min_support import check_min_support
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.transforms import Quantize
 
@@ -29,6 +30,7 @@ class BuildConfig:
     num_neighbors: tuple[int, ...] = (5, 5)
     num_samples: int | None = None
     num_scenes: int | None = None
+    min_support: int | None = None
     seed: int = 0
     generator: dict[str, Any] = field(default_factory=dict)
     fit: FitConfig = field(default_factory=FitConfig)
@@ -40,6 +42,8 @@ class BuildConfig:
             raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
         if self.num_scenes is not None and self.num_scenes < 0:
             raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
+        if self.min_support is not None:
+            check_min_support(self.min_support)
         if self.private is not None:
             self._check_private()
         if 'num_scenes' in self.generator:
@@ -52,7 +56,7 @@ class BuildConfig:
 
     def _check_private(self) -> None:
         r"""Refuses arguments that a differentially private build would not look at."""
-        for name in ('num_clusters', 'l', 'num_scenes', 'generator'):
+        for name in ('num_clusters', 'l', 'num_scenes', 'min_support', 'generator'):
             value = getattr(self, name)
             if value not in (None, {}):
                 name = 'generator_args' if name == 'generator' else name
@@ -107,10 +111,20 @@ class BuildConfig:
         r"""All parameters, for a JSON file; not how they are carried out."""
         own = {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
         own['fit'] = self.fit.to_dict()
-        if self.private is None:
-            return {name: value for name, value in own.items() if name != 'private'}
+        if self.private is None:  # builds without a rule keep the names they had before it
+            new = [name for name in ('min_support', 'private') if own[name] is None]
+            return {name: value for name, value in own.items() if name not in new}
         used = ('num_neighbors', 'num_samples', 'seed', 'private')  # the rest has no part in it
         return {name: own[name] for name in used}
+
+    @classmethod
+    def from_dict(cls, parameters: dict[str, Any]) -> BuildConfig:
+        r"""The inverse of :meth:`to_dict`."""
+        own = {**parameters, 'num_neighbors': tuple(parameters['num_neighbors'])}
+        for name, kind in (('fit', FitConfig), ('private', PrivateConfig)):
+            if name in own:
+                own[name] = kind(**own[name])
+        return cls(**own)
 
 
 def stage_seed(seed: int, stage: str) -> int:

@@ -49,7 +49,10 @@ class Release:
 def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
     r"""Puts the releasable part of a build together with its card."""
     data = source.data
-    private = config.private is not None  # then the number of edges is nobody's business
+    private, parameters = config.private is not None, config.to_dict()
+    if private:
+        # Whoever knows the seed of the noise can take it away, and the number of edges is data.
+        del parameters['private']['noise_seed']
     card = {
         'format': FORMAT,
         'created': datetime.now(timezone.utc).strftime('%Y-%m-%d'),
@@ -62,7 +65,7 @@ def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
             'num_labelled': source.root.numel(),
             'splits': 'of the source' if source.split is not None else 'random 50/10/40',
         },
-        'parameters': config.to_dict(),
+        'parameters': parameters,
         'privacy': build.privacy.to_dict(),
         'num_trees': len(build.trees),
         'num_tokens': build.trees.num_tokens,

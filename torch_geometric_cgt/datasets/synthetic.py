@@ -105,6 +105,11 @@ class SyntheticCGTDataset(Dataset):
             roots are told apart by, each of at least :obj:`k` roots; zero for
             none, which is the paper's model. By default, by the number of
             labels. (default: :obj:`None`)
+        min_support (int, optional): The number of source nodes whose
+            computation graphs must show a path (the label of a root and the
+            clusters down to a node) for a generated one to show it. Others are
+            redrawn or cut. By default, nothing is asked for.
+            (default: :obj:`None`)
         generator_args (dict, optional): Further arguments of
             :class:`~torch_geometric_cgt.nn.CGTGenerator`.
             (default: :obj:`None`)
@@ -136,6 +141,7 @@ class SyntheticCGTDataset(Dataset):
         l: int | None = None,  # noqa: E741
         task_weight: float | str | None = 'auto',
         num_scenes: int | None = None,
+        min_support: int | None = None,
         generator_args: dict[str, Any] | None = None,
         fit_config: FitConfig | None = None,
         resume: bool = True,
@@ -150,6 +156,7 @@ class SyntheticCGTDataset(Dataset):
             num_neighbors=TreeShape.of(num_neighbors).num_neighbors,
             num_samples=num_samples,
             num_scenes=num_scenes,
+            min_support=min_support,
             seed=seed,
             generator=dict(generator_args or {}),
             fit=fit_config or FitConfig(),

@@ -30,6 +30,16 @@ NOT_GUARANTEED = (
     'The sizes of the source graph and of its splits are stated as they are.',
 )
 
+SUPPORTED = (
+    'Every path in this release, from the label of a root over the groups of the nodes down to one '
+    'of them, is shown by the computation graphs of at least {min_support} source nodes.'
+)
+
+COMBINED = (
+    'The support of paths (at least {min_support} source nodes) protects paths one by one: which '
+    'paths are together in a computation graph is learned from the source.'
+)
+
 DIVERSE = 'The members of every group have at least {l_reached} distinct labels.'
 
 TASK = (
@@ -60,6 +70,8 @@ class PrivacyCard:
         epsilon (float, optional): The differential privacy budget that was
             spent, :obj:`None` for no differential privacy.
         delta (float, optional): Its failure probability.
+        min_support (int, optional): The number of source nodes that show each
+            path, :obj:`None` where that was not asked for.
     """
 
     k: int
@@ -72,8 +84,14 @@ class PrivacyCard:
     unique_share: float
     epsilon: float | None = None
     delta: float | None = None
+    min_support: int | None = None
 
     mechanism: ClassVar[str] = 'k-anonymity'
+
+    @property
+    def protects(self) -> str:
+        r"""The unit in short."""
+        return 'features'
 
     @property
     def unit(self) -> str:
@@ -93,6 +111,8 @@ class PrivacyCard:
         sentences = [GUARANTEED.format(**asdict(self))]
         if self.l_reached > 1:
             sentences.append(DIVERSE.format(**asdict(self)))
+        if self.min_support is not None:
+            sentences.append(SUPPORTED.format(**asdict(self)))
         return sentences
 
     @property
@@ -101,14 +121,19 @@ class PrivacyCard:
         sentences = [sentence.format(**asdict(self)) for sentence in NOT_GUARANTEED]
         if self.task_weight > 0:
             sentences.append(TASK.format(**asdict(self)))
+        if self.min_support is not None:
+            sentences.append(COMBINED.format(**asdict(self)))
         return sentences
 
     def to_dict(self) -> dict[str, Any]:
         r"""All of it, for a JSON file."""
+        own = asdict(self)
+        if self.min_support is None:  # cards without the rule are as they were before it
+            del own['min_support']
         return {
             'mechanism': self.mechanism,
             'unit': self.unit,
-            **asdict(self),
+            **own,
             'guaranteed': self.guaranteed,
             'not_guaranteed': self.not_guaranteed,
         }
@@ -116,11 +141,19 @@ class PrivacyCard:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> PrivacyCard:
         r"""The inverse of :meth:`to_dict`."""
-        return cls(**{f.name: content[f.name] for f in fields(cls)})
+        names = {f.name for f in fields(cls)} - {'min_support'}
+        own = {name: content[name] for name in names}
+        return cls(**own, min_support=content.get('min_support'))
 
 
 def privacy_card(
-    k: int, cluster: Tensor, y: Tensor, tokens: Tensor, fan_out: int, task_weight: float = 0.0
+    k: int,
+    cluster: Tensor,
+    y: Tensor,
+    tokens: Tensor,
+    fan_out: int,
+    task_weight: float = 0.0,
+    min_support: int | None = None,
 ) -> PrivacyCard:
     r"""Measures a clustering and the computation graphs that were learned from.
 
@@ -134,6 +167,8 @@ def privacy_card(
         fan_out (int): The number of child slots of a root.
         task_weight (float, optional): How much class probabilities counted
             when groups were formed. (default: :obj:`0.0`)
+        min_support (int, optional): The number of source nodes that show each
+            path of the release. (default: :obj:`None`)
     """
     sizes = torch.bincount(cluster)
     labelled = y >= 0
@@ -150,6 +185,7 @@ def privacy_card(
         t_closeness=round(float(labels.t_closeness.max()), 4),
         task_weight=round(task_weight, 4),
         unique_share=round(int((count == 1).sum()) / max(1, tokens.size(0)), 4),
+        min_support=min_support,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import torch
-from scipy.stats import beta
 from torch import Tensor
+
+from torch_geometric_cgt.privacy.intervals import proportion
 
 NUM_THRESHOLDS = 64
 
@@ -55,8 +56,6 @@ def _bound(
     p: Tensor, q: Tensor, threshold: Tensor, sign: int, delta: float, confidence: float
 ) -> float:
     hits = [int((sign * x >= sign * threshold).sum()) for x in (p, q)]
-    error = (1 - confidence) / 2
-    low = beta.ppf(error, hits[0], p.numel() - hits[0] + 1) if hits[0] > 0 else 0.0
-    full = hits[1] == q.numel()
-    high = 1.0 if full else beta.ppf(1 - error, hits[1] + 1, q.numel() - hits[1])
+    low = proportion(hits[0], p.numel(), confidence).low
+    high = proportion(hits[1], q.numel(), confidence).high
     return math.log((low - delta) / high) if low > delta else -math.inf

@@ -1,0 +1,89 @@
+import math
+
+import pytest
+import torch
+
+from tests.privacy.audit.made_up import source
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.privacy.audit import Limit, canary_audit, insert_canaries
+from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+
+SHAPE = TreeShape((3, 2))
+
+
+def test_a_canary_is_one_record():
+    before = source(80)
+    canaries = insert_canaries(before, 20, SHAPE, seed=0)
+    inside, every = canaries.inside, canaries.every
+    num = int(canaries.coin.sum())
+    assert 0 < num < 20 and inside.data.num_nodes == 80 + num and every.data.num_nodes == 100
+    assert canaries.node.tolist() == list(range(80, 100))
+    for graph in (inside, every):
+        assert torch.equal(graph.data.x[:80], before.data.x)
+        assert torch.equal(graph.data.y[:80], before.data.y)
+        assert int(graph.data.edge_index[0].max()) < 80  # nobody has a canary as neighbour
+        assert not bool(graph.data.edge_index[1, : before.data.num_edges].ge(80).any())
+    # The trees of all others are what they were.
+    old, new = (
+        InNeighbors.from_edge_index(g.data.edge_index, g.data.num_nodes) for g in (before, every)
+    )
+    root = torch.arange(80)
+    drawn = [sample_trees(g, root, SHAPE, torch.Generator().manual_seed(0)) for g in (old, new)]
+    assert torch.equal(*drawn)
+    # Those inside are those of the coin, in their order.
+    assert torch.equal(inside.data.y[80:], every.data.y[80:][canaries.coin])
+    assert torch.equal(inside.data.x[80:], every.data.x[80:][canaries.coin])
+    assert new.degree(canaries.node).tolist() == [3] * 20
+
+
+def test_coins_do_not_show_in_the_canaries():
+    """The same canaries are made whatever the coins are: nothing but the build depends on them."""
+    halves = [insert_canaries(source(80), 200, SHAPE, seed).coin.double().mean() for seed in (0, 1)]
+    assert all(0.35 < float(half) < 0.65 for half in halves)
+    with pytest.raises(ValueError, match='got 0'):
+        insert_canaries(source(80), 0, SHAPE, seed=0)
+
+
+@pytest.mark.parametrize('epsilon', [0.25, 0.5, 1.0, 2.0, 4.0])
+def test_randomised_response_stays_below_its_claim(epsilon):
+    """A mechanism that shows every coin through randomised response, seen through three scores:
+    the answers, the answers in disguise, and noise."""
+    rng, held, bounds = torch.Generator().manual_seed(0), 0, []
+    for _ in range(100):
+        coin = torch.rand(200, generator=rng) < 0.5
+        lie = torch.rand(200, generator=rng) > 1 / (1 + math.exp(-epsilon))
+        noise = torch.rand(3, 200, generator=rng)
+        answer = (coin ^ lie).double()
+        scores = {'answer': answer + 0.5 * noise[0], 'other': answer + noise[1], 'no': noise[2]}
+        found = canary_audit(coin, scores)
+        held += found.check(Limit(epsilon, 0.0, '')).verdict == 'passed'
+        bounds.append(found.best.epsilon)
+    assert held >= 95
+    if epsilon >= 2:
+        assert torch.tensor(bounds).median() > 0.4 * epsilon
+
+
+def test_half_of_the_noise_is_found_out():
+    """Answers at epsilon 4 that are claimed to be at 1."""
+    rng = torch.Generator().manual_seed(0)
+    coin = torch.rand(300, generator=rng) < 0.5
+    lie = torch.rand(300, generator=rng) > 1 / (1 + math.exp(-4.0))
+    found = canary_audit(coin, {'answer': (coin ^ lie).double()})
+    check = found.check(Limit(1.0, 0.0, 'the claim'))
+    assert check.verdict == 'failed' and check.value > 1.0 == check.threshold
+
+
+def test_guesses_are_counted_from_both_ends():
+    coin = torch.tensor([True, True, False, True, False, False, False, True])
+    score = torch.tensor([9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0])
+    found = canary_audit(coin, {'s': score}, guesses=((0.5, 0.5), (0.25, 0.0)))
+    assert [(g.num_guesses, g.num_correct) for g in found.guesses] == [(8, 6), (2, 2)]
+
+
+def test_few_canaries_cannot_show_much():
+    """Eight right guesses, for two bounds: q ** 8 = 0.025, and the bound is the logit of q."""
+    coin = torch.tensor([True, True, True, True, False, False, False, False])
+    found = canary_audit(coin, {'s': coin.double()}, guesses=((0.5, 0.5), (0.25, 0.0)))
+    q = 0.025 ** (1 / 8)
+    assert found.most == pytest.approx(math.log(q / (1 - q))) == found.best.epsilon
+    assert f'above {found.most:.2f}' in found.check(Limit(1.0, 0.0, '')).says

@@ -1,0 +1,33 @@
+r"""Audits of a release that can fail.
+
+What is measured sees tensors alone; :mod:`.attacks`, :mod:`.run` and
+:mod:`.audit` join it with sources, builds and releases. Nothing else of this
+package imports audits.
+"""
+
+from torch_geometric_cgt.privacy.audit.attacks import Attacks, attack, audit_build, audit_canaries
+from torch_geometric_cgt.privacy.audit.audit import CHECKS, run_audit
+from torch_geometric_cgt.privacy.audit.canary import canary_audit, insert_canaries
+from torch_geometric_cgt.privacy.audit.check import Audit, Check
+from torch_geometric_cgt.privacy.audit.limit import Limit
+from torch_geometric_cgt.privacy.audit.one_run import one_run_epsilon, one_run_p_value
+from torch_geometric_cgt.privacy.audit.rebuild import Built, find_build, mechanism_on
+
+__all__ = [
+    'CHECKS',
+    'Attacks',
+    'Audit',
+    'Built',
+    'Check',
+    'Limit',
+    'attack',
+    'audit_build',
+    'audit_canaries',
+    'canary_audit',
+    'find_build',
+    'insert_canaries',
+    'mechanism_on',
+    'one_run_epsilon',
+    'one_run_p_value',
+    'run_audit',
+]

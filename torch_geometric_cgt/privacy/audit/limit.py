@@ -1,0 +1,109 @@
+r"""What a claim leaves to an attacker: the thresholds of all attacks come from here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+MAX_EPSILON = 1.0
+ATTACKED = ('record', 'node')  # claims for these units hold for one record
+
+
+class Claim(Protocol):
+    r"""What a privacy card claims, of differential privacy."""
+
+    @property
+    def epsilon(self) -> float | None: ...
+
+    @property
+    def delta(self) -> float | None: ...
+
+    @property
+    def protects(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Limit:
+    r"""The most that an attack may show, as an :math:`(\epsilon, \delta)`.
+
+    If the presence of a record changes the probability of no event by more
+    than a factor :math:`e^\epsilon` and an addend :math:`\delta`, then
+    no attack on that record does better than the methods below say.
+
+    Args:
+        epsilon (float): The largest privacy loss.
+        delta (float): The probability with which it may be exceeded.
+        origin (str): Where both come from, as a sentence.
+        is_claim (bool, optional): Whether the card or the auditor asks for
+            it; else it is a convention. (default: :obj:`True`)
+    """
+
+    epsilon: float
+    delta: float
+    origin: str
+    is_claim: bool = True
+
+    @classmethod
+    def of(cls, card: Claim, max_epsilon: float | None = None) -> Limit:
+        r"""The limit that a release states, or the convention for those that
+        state none. A claim for edges is none here: what is attacked are
+        records, each of which has features, a label and several edges.
+
+        Args:
+            card (PrivacyCard): What the release guarantees.
+            max_epsilon (float, optional): A limit to hold the release to in
+                the place of its own. (default: :obj:`None`)
+        """
+        delta = card.delta or 0.0
+        if max_epsilon is not None:
+            if not (max_epsilon >= 0 and math.isfinite(max_epsilon)):
+                raise ValueError(f"'max_epsilon' must be a number >= 0 (got {max_epsilon})")
+            origin = f'asked for: epsilon = {max_epsilon:g}, delta = {delta:g}'
+            return cls(max_epsilon, delta, origin)
+        if card.epsilon is not None and card.protects in ATTACKED:
+            stated = f'epsilon = {card.epsilon:g}, delta = {delta:g} for a {card.protects}'
+            return cls(card.epsilon, delta, f'the claim of the card: {stated}')
+        what = 'no differential privacy'
+        if card.epsilon is not None:
+            what = f'it for the {card.protects} only'
+        return cls(
+            MAX_EPSILON,
+            0.0,
+            f'a convention, as the card claims {what}: an attack that epsilon = {MAX_EPSILON:g} '
+            f'would rule out is called a leak',
+            is_claim=False,
+        )
+
+    def highest(self, without: float) -> float:
+        r"""The largest probability of an event with a record in the data.
+
+        Both the event and its contrary are bounded, so that it is the least of
+        :math:`e^\epsilon q + \delta` and :math:`1 - e^{-\epsilon} (1 - \delta
+        - q)`.
+
+        Args:
+            without (float): Its probability :math:`q` without the record.
+        """
+        direct = math.exp(min(self.epsilon, 700)) * without + self.delta
+        contrary = 1 - math.exp(-self.epsilon) * (1 - self.delta - without)
+        return min(1.0, direct, contrary)
+
+    def highest_gain(self, low: float, high: float) -> float:
+        r"""The largest amount by which a record in the data may raise the
+        probability of an event.
+
+        Args:
+            low (float): The least that its probability without the record is.
+            high (float): The most that it is.
+        """
+        worst = (1 - self.delta) / (1 + math.exp(min(self.epsilon, 700)))  # both bounds meet
+        return max(self.highest(q) - q for q in (low, high, min(max(worst, low), high)))
+
+    @property
+    def max_auc(self) -> float:
+        r"""The largest area under the curve of :meth:`highest`: with
+        probability :math:`\delta` a record gives itself away, else randomised
+        response of :math:`\epsilon` is the best that there is to see.
+        """
+        return 1 - (1 - self.delta) ** 2 / (1 + math.exp(min(self.epsilon, 700)))

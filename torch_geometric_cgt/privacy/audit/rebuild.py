@@ -1,0 +1,117 @@
+r"""Building again, with the parameters of a card, from a source that the audit changed."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.datasets.build import build
+from torch_geometric_cgt.datasets.cache import CachedBuild, cache_name, read_cache
+from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.release import Release
+from torch_geometric_cgt.datasets.source import Source
+from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.privacy.audit.scores import TreeModel
+
+
+def config_of(card: dict[str, Any]) -> BuildConfig:
+    r"""The parameters that a release was built with.
+
+    Args:
+        card (dict): The card of the release.
+    """
+    try:
+        return BuildConfig.from_dict(card['parameters'])
+    except (KeyError, TypeError) as error:
+        raise CorruptFileError(
+            f'The card names parameters that this version does not build with: {error}'
+        ) from error
+
+
+def find_build(release: Release, source: Source, root: Path) -> CachedBuild | None:
+    r"""The build that a release was saved from, with the group of each source
+    node and the generator, or :obj:`None` where it is not kept. A release
+    whose card is not that of its build is refused.
+
+    Args:
+        release (Release): The release.
+        source (Source): What it was built from.
+        root (Path): Where builds are kept.
+    """
+    folder = root / cache_name(source, config_of(release.card))
+    if not folder.is_dir():
+        return None
+    found = read_cache(folder)
+    own = found.release
+    if not torch.equal(own.trees.tokens, release.trees.tokens):
+        return None
+    if not torch.equal(own.codebook, release.codebook):
+        return None
+    if wrong := [name for name in own.card if own.card[name] != release.card.get(name)]:
+        raise CorruptFileError(
+            f'The card of the release is not the one that its build wrote: {wrong} were changed'
+        )
+    return found
+
+
+def scaled_to(config: BuildConfig, part: Source, whole: Source) -> BuildConfig:
+    r"""The same parameters for a part of a source: sizes and supports shrink
+    with it, :math:`k` stays.
+    """
+    share = part.root.numel() / whole.root.numel()
+    num_nodes = int(part.data.num_nodes or 0)
+    k = config.k if config.private is None else 1
+    if num_nodes < k:
+        raise ValueError(f'A part of {num_nodes} nodes cannot have groups of k = {k}')
+    changes: dict[str, Any] = {}
+    if config.num_samples is not None:
+        changes['num_samples'] = max(1, round(config.num_samples * share))
+    if config.num_clusters is not None:
+        share_of_nodes = num_nodes / int(whole.data.num_nodes or 1)
+        fewer = round(config.num_clusters * share_of_nodes)
+        changes['num_clusters'] = max(1, min(fewer, num_nodes // k))
+    if config.num_scenes is not None:
+        changes['num_scenes'] = min(config.num_scenes, max(1, part.root.numel() // k))
+    if config.min_support is not None:
+        changes['min_support'] = max(1, int(config.min_support * share))
+    return replace(config, **changes)
+
+
+@dataclass(frozen=True)
+class Built:
+    r"""What an attacker may see of a build."""
+
+    trees: TokenTrees
+    codebook: Tensor
+    generator: TreeModel | None
+
+
+Mechanism = Callable[[Source, BuildConfig], Built]
+
+
+def mechanism_on(device: torch.device, log: bool = True) -> Mechanism:
+    r"""The mechanism that releases are made with; it leaves nothing behind.
+
+    Args:
+        device (torch.device): Where to fit and sample.
+        log (bool, optional): Whether to show progress. (default: :obj:`True`)
+    """
+
+    def run(source: Source, config: BuildConfig) -> Built:
+        with tempfile.TemporaryDirectory(prefix='cgt-audit-') as folder, warnings.catch_warnings():
+            warnings.simplefilter('ignore', UserWarning)  # what it warns of is measured here
+            built = build(source, config, device, Path(folder), log)
+            assert built is not None  # there is one process
+            # Tokens are mapped from a file in the folder.
+            trees = replace(built.trees, tokens=built.trees.tokens.clone())
+        return Built(trees, built.codebook, built.generator)
+
+    return run
