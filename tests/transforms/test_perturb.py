@@ -42,6 +42,8 @@ def test_one_of_x_edges_is_an_original_one(factor, undirected):
     share = len(before) / len(after)
     assert share == pytest.approx(transform.edge_reidentification, rel=0.01)
     assert torch.equal(transform(data).edge_index, noisy.edge_index)
+    order = noisy.edge_index[0] * 120 + noisy.edge_index[1]
+    assert bool((order.diff() > 0).all())  # the place of an edge does not tell who it is
     if factor > 1:
         assert edges(AddRandomEdges(factor, seed=2)(data)) != after
 

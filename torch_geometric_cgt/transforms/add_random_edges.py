@@ -6,6 +6,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
+from torch_geometric.utils import sort_edge_index
 
 from torch_geometric_cgt.transforms.edge_pairs import EdgePairs
 
@@ -17,9 +18,9 @@ class AddRandomEdges(BaseTransform):
     :obj:`add_random_edges`).
 
     New edges are drawn uniformly among the pairs of nodes without one, in both
-    directions where the graph is undirected. One of :math:`x` edges is then an
-    original one: the re-identification probability is :math:`1/x` for an edge,
-    as the paper has it, and 1 for a node. (Its text can also be read as
+    directions where the graph is undirected, and all edges are sorted. One of
+    :math:`x` edges is then an original one: the re-identification probability
+    is :math:`1/x` for an edge, as the paper has it, and 1 for a node. (Its text can also be read as
     :math:`x` times as many edges *more*; that is :obj:`factor=x + 1`, with
     probability :math:`1 / (x + 1)`.)
 
@@ -57,7 +58,8 @@ class AddRandomEdges(BaseTransform):
                 f'have none (got {self.factor})'
             )
         new = pairs.draw_free(size, torch.Generator().manual_seed(self.seed))
-        data.edge_index = torch.cat([data.edge_index, new.to(data.edge_index.device)], dim=1)
+        edge_index = torch.cat([data.edge_index, new.to(data.edge_index.device)], dim=1)
+        data.edge_index = sort_edge_index(edge_index)  # their order would tell them apart
         return data
 
     def __repr__(self) -> str:

@@ -47,9 +47,7 @@ class DropRandomEdges(BaseTransform):
         keep = torch.zeros(num_pairs, dtype=torch.bool)
         keep[order[round(self.share * num_pairs) :]] = True
         kept = keep[pairs.index].to(data.edge_index.device)
-        for key in data.edge_attrs():  # all of them follow their edges
-            data[key] = data[key][:, kept] if key == 'edge_index' else data[key][kept]
-        return data
+        return data.edge_subgraph(kept)
 
     def __repr__(self) -> str:
         return f'{self.__class__.__name__}(share={self.share}, seed={self.seed})'
