@@ -6,8 +6,9 @@ import copy
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ from torch_geometric_cgt.datasets.sharpness import (
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.datasets.work import Outcome, once
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
+from torch_geometric_cgt.privacy import Budget, Ledger, PrivacyCard, Total, privacy_card
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.training import FitResult, World, fit, sample
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
@@ -105,6 +106,7 @@ class Run:
     cluster: Tensor  # [N] of each node
     codebook: Tensor  # [m, F] the mean feature vectors
     task_weight: float
+    cost: Total | None = None  # of private clusters
     scene: Tensor  # [n] of each root
     table: SceneTable
     generator: CGTGenerator
@@ -138,6 +140,7 @@ class Run:
             tensors, facts = once(self.work, 'quantize', self._quantize, self.world)
         self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
         self.task_weight = facts['task_weight']
+        self.cost = Total(**facts['cost']) if 'cost' in facts else None
 
     def _quantize(self) -> Outcome:
         data = copy.copy(self.source.data)
@@ -155,7 +158,13 @@ class Run:
             bar.total = bar.n  # it stops where another step would not help
             bar.refresh()
         tensors = {'cluster': found.cluster, 'codebook': found.codebook}
-        return tensors, {'task_weight': found.task_weight}
+        facts: dict[str, Any] = {'task_weight': found.task_weight}
+        if found.entries and self.config.cluster_epsilon is not None:
+            num_nodes = found.cluster.numel()
+            budget = Budget.of(self.config.cluster_epsilon, None, num_nodes, 'node')
+            ledger = Ledger([entry.stage for entry in found.entries], found.entries)
+            facts['cost'] = asdict(ledger.total('node', budget.delta))
+        return tensors, facts
 
     def encode(self) -> PrivacyCard | None:
         r"""One computation graph of each root, to count what is unique among
@@ -172,12 +181,14 @@ class Run:
                     blocks.append(self.draw_tokens(index, rng)[:, :size].int())
                     bar.update(index.numel())
             return privacy_card(
-                self.config.k,
+                self.config.quantize().k,
                 self.cluster,
                 self.source.data.y,
                 torch.cat(blocks),
                 self.shape.num_neighbors[0],
                 self.task_weight,
+                self.codebook.size(0),
+                self.cost,
             )
 
     def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:

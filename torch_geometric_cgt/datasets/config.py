@@ -30,6 +30,7 @@ class BuildConfig:
     seed: int = 0
     generator: dict[str, Any] = field(default_factory=dict)
     fit: FitConfig = field(default_factory=FitConfig)
+    cluster_epsilon: float | None = None  # of the codebook; all else is not private
 
     def __post_init__(self) -> None:
         self.quantize()
@@ -51,6 +52,17 @@ class BuildConfig:
 
     def quantize(self, device: torch.device | str = 'cpu') -> Quantize:
         r"""The quantization that was asked for."""
+        if self.cluster_epsilon is not None:  # clusters of any size, found without a task
+            return Quantize(
+                1,
+                self.num_clusters,
+                method='dp',
+                epsilon=self.cluster_epsilon,
+                seed=stage_seed(self.seed, 'quantize'),
+                l=self.l,
+                task_weight=None if self.task_weight == 'auto' else self.task_weight,
+                device=device,
+            )
         return Quantize(
             self.k,
             self.num_clusters,
@@ -81,6 +93,8 @@ class BuildConfig:
     def to_dict(self) -> dict[str, Any]:
         r"""All parameters, for a JSON file; not how they are carried out."""
         own = {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
+        if self.cluster_epsilon is None:  # builds are named after what is in here
+            del own['cluster_epsilon']
         return {**own, 'fit': self.fit.to_dict()}
 
 

@@ -147,8 +147,7 @@ data = dataset[0]  # a PyG Data object
 
 ## What is guaranteed
 
-Unit: {privacy.unit}. Asked for k = {privacy.k}, reached k = {privacy.k_reached}, with
-{privacy.num_clusters} groups.
+Unit: {privacy.unit}. {privacy.groups}
 
 {promises}
 

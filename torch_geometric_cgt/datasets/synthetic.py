@@ -105,6 +105,13 @@ class SyntheticCGTDataset(Dataset):
         resume (bool, optional): Whether to go on where a killed construction
             with the same source and parameters stopped.
             (default: :obj:`True`)
+        cluster_epsilon (float, optional): The budget, per node, of a codebook
+            that is differentially private, while all else is not: what the
+            paper calls DP k-means, and not end-to-end privacy. No :obj:`k`
+            holds, and the noise does not follow from the seed.
+            (default: :obj:`None`)
+        private_args (dict, optional): Further arguments of differential
+            privacy. Not offered by this version. (default: :obj:`None`)
     """
 
     def __init__(
@@ -128,11 +135,14 @@ class SyntheticCGTDataset(Dataset):
         generator_args: dict[str, Any] | None = None,
         fit_config: FitConfig | None = None,
         resume: bool = True,
+        cluster_epsilon: float | None = None,
+        private_args: dict[str, Any] | None = None,
     ) -> None:
-        if epsilon is not None or delta is not None:
+        if epsilon is not None or delta is not None or private_args is not None:
             raise UnsupportedError(
                 'Differential privacy is not offered by this version (got '
-                f'epsilon={epsilon}, delta={delta}); leave both at None for k-anonymity'
+                f'epsilon={epsilon}, delta={delta}, private_args={private_args}); leave all of '
+                f'them at None for k-anonymity'
             )
         config = BuildConfig(
             k=k,
@@ -145,6 +155,7 @@ class SyntheticCGTDataset(Dataset):
             seed=seed,
             generator=dict(generator_args or {}),
             fit=fit_config or FitConfig(),
+            cluster_epsilon=cluster_epsilon,
         )
         checked = check_source(source)
         config.quantize().num_clusters_for(int(checked.data.num_nodes or 0))
