@@ -35,6 +35,50 @@ def test_synthesize_then_evaluate(quick, tmp_path, capsys):
     assert 'quantized' not in capsys.readouterr().out
 
 
+def test_a_private_release_and_its_report(quick, tmp_path, capsys):
+    private = [*quick, '--epsilon', '8', '--form', 'histograms']
+    assert main(['synthesize', *private, '--out', str(tmp_path / 'release')]) == 0
+    shown = capsys.readouterr().out
+    assert '-differentially private' in shown and 'budgets add up' in shown
+    arguments = ['evaluate', *private, '--models', 'SGC', '--out', str(tmp_path / 'report')]
+    assert main(arguments) == 0
+    assert len(list((tmp_path / 'root').iterdir())) == 1
+    page = (tmp_path / 'report' / 'report.html').read_text()
+    assert 'root tokens per label' in page and 'epsilon per record' in page
+
+
+def test_price_prints_the_noise_of_a_budget_and_the_cost_of_noise(capsys):
+    sizes = ['price', '--num-nodes', '2000', '--num-classes', '4', '--epsilon', '5']
+    assert main(sizes) == 0
+    shown = capsys.readouterr().out
+    assert 'decoded sums' in shown and 'together: epsilon = 5, delta = 0.000234' in shown
+    costs = []
+    for noise in ('2', '4'):
+        assert main([*sizes, '--noise', noise]) == 0
+        shown = capsys.readouterr().out
+        costs.append(float(shown.split('together: epsilon = ')[1].split(',')[0]))
+    assert costs[0] > 1.5 * costs[1]
+    assert main([*sizes, '--unit', 'node', '--json']) == 0
+    ledger = json.loads(capsys.readouterr().out)
+    assert ledger['totals'][0]['unit'] == 'node' and ledger['sample']['max_parents'] == 2
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ([], "'--epsilon' is missing"),
+        (['--epsilon', '5'], "'--num-nodes'"),
+        (['--epsilon', '0', '--source', 'Digits'], 'got 0.0'),
+        (['--epsilon', '0.001', '--source', 'Digits'], 'use at least'),
+        (['--epsilon', '5', '--delta', '0.1', '--source', 'Digits'], 'must not exceed 1 / n'),
+        (['--epsilon', '5', '--source', 'Digits', '--noise', '0'], "'--noise'"),
+    ],
+)
+def test_wrong_prices_end_with_a_sentence(capsys, arguments, message):
+    assert main(['price', *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     'command, arguments, message',
     [

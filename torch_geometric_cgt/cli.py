@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, Evaluation, evaluate_dataset
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experiment
@@ -18,9 +19,15 @@ from torch_geometric_cgt.benchmark.report import write_report
 from torch_geometric_cgt.benchmark.results import Results, read_results, write_results
 from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.benchmark.table_files import as_text
+from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.data.files import require_writable
-from torch_geometric_cgt.datasets import SOURCES, SyntheticCGTDataset, load_source
+from torch_geometric_cgt.datasets import SOURCES, PrivateConfig, SyntheticCGTDataset, load_source
+from torch_geometric_cgt.datasets.private_config import CHOICES
+from torch_geometric_cgt.datasets.private_plan import PrivatePlan, PublicNumbers
+from torch_geometric_cgt.datasets.source import check_source
 from torch_geometric_cgt.errors import CGTError
+from torch_geometric_cgt.privacy import UNITS
+from torch_geometric_cgt.privacy.price import price_table
 from torch_geometric_cgt.training import FitConfig, join_world, leave_world, resolve_device
 from torch_geometric_cgt.training.config import PRECISIONS
 from torch_geometric_cgt.version import __version__
@@ -84,6 +91,12 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(run=benchmark)
 
     command = commands.add_parser(
+        'price', help='what a differentially private run would cost, without running it'
+    )
+    _add_price_arguments(command)
+    command.set_defaults(run=price)
+
+    command = commands.add_parser(
         'report', help='tables and a page of finished benchmark cells, beside the paper'
     )
     command.add_argument(
@@ -113,6 +126,7 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="classes of alike surroundings, 0 for the paper's model (default: by the labels)",
     )
+    _add_private_arguments(parser)
     add('--epochs', type=int, help='(default: 1 to 25, fewer for larger graphs)')
     add(
         '--batch-size',
@@ -142,6 +156,37 @@ def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add('--random-split', action='store_true', help='split 50/10/40 instead of the own masks')
     add('--force', action='store_true', help='fit again even if a fitted model is kept')
     add('--quiet', action='store_true', help='no progress bars')
+
+
+def _add_private_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add('--epsilon', type=float, help='budget of differential privacy, instead of k')
+    add('--delta', type=float, help='failure probability (default: n to the power of -1.1)')
+    add('--unit', default='record', choices=UNITS, help='what is protected (default: %(default)s)')
+    add(
+        '--max-parents',
+        type=int,
+        default=PrivateConfig.max_parents,
+        help='for edges and nodes: neighbourhoods that a node may be in (default: %(default)s)',
+    )
+    add('--form', default='auto', choices=CHOICES, help='model of trees (default: %(default)s)')
+    add('--accept-large-delta', action='store_true', help='a delta above 1/n is meant')
+
+
+def _add_price_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add('--source', help=f'whose sizes to take, one of {", ".join(SOURCES)}')
+    add('--num-nodes', type=int, help='instead of a source')
+    add('--num-classes', type=int, help='instead of a source')
+    add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
+    add('--largest-component', action='store_true', help='of the source')
+    _add_private_arguments(parser)
+    add(
+        '--noise',
+        type=float,
+        help='what noise of this many sensitivities costs; epsilon then sets the sizes alone',
+    )
+    add('--json', action='store_true', help='print the ledger as JSON')
 
 
 def _add_benchmark_arguments(parser: argparse.ArgumentParser) -> None:
@@ -205,6 +250,36 @@ def synthesize(args: argparse.Namespace) -> None:
     print('Guaranteed:', *dataset.privacy.guaranteed, sep='\n  - ')
     print('Not guaranteed:', *dataset.privacy.not_guaranteed, sep='\n  - ')
     print(f'Release written to {args.out}')
+
+
+def price(args: argparse.Namespace) -> None:
+    r"""``cgt price``"""
+    if args.epsilon is None:
+        raise ValueError("'--epsilon' is missing: it is the budget whose noise is sought")
+    if args.noise is not None and not args.noise > 0:
+        raise ValueError(f"'--noise' must be positive (got {args.noise})")
+    shape = TreeShape.of(args.num_neighbors)
+    if args.source is not None:
+        source = check_source(load_source(args.source, args.largest_component, False))
+        num_nodes = int(source.data.num_nodes or 0)
+        numbers = PublicNumbers(num_nodes, source.root.numel(), source.num_classes, shape)
+    elif args.num_nodes is not None and args.num_classes is not None:
+        numbers = PublicNumbers(args.num_nodes, args.num_nodes, args.num_classes, shape)
+    else:
+        raise ValueError("Give '--source', or '--num-nodes' and '--num-classes'")
+    config = PrivateConfig.of(args.epsilon, args.delta, _private_args(args))
+    assert config is not None
+    plan = PrivatePlan(numbers, config)
+    ledger, delta = plan.ledger(args.noise), plan.budget.delta
+    if args.json:
+        print(json.dumps(ledger.to_dict(delta, [config.unit]), indent=2))
+        return
+    clusters = plan.solver().plan(numbers.num_nodes, numbers.num_classes).num_clusters
+    print(
+        f'{numbers.num_nodes:,} nodes, {numbers.num_roots:,} computation graphs, '
+        f'{numbers.num_classes} labels; at most {clusters} feature vectors, trees by {plan.form}'
+    )
+    print(price_table(ledger, config.unit, delta))
 
 
 def evaluate(args: argparse.Namespace) -> None:
@@ -290,6 +365,9 @@ def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
         force_reload=args.force,
         log=not args.quiet,
         resume=not args.no_resume,
+        epsilon=args.epsilon,
+        delta=args.delta,
+        private_args=_private_args(args) if args.epsilon is not None else None,
         fit_config=FitConfig(
             epochs=args.epochs,
             batch_size=args.batch_size,
@@ -299,3 +377,12 @@ def _build(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
             checkpoint_minutes=args.checkpoint_minutes,
         ),
     )
+
+
+def _private_args(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        'unit': args.unit,
+        'max_parents': args.max_parents,
+        'form': args.form,
+        'accept_large_delta': args.accept_large_delta,
+    }

@@ -7,11 +7,7 @@ from torch_geometric.data import Data, HeteroData
 from tests.conftest import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.datasets import Digits, synthetic
-from torch_geometric_cgt.errors import (
-    NotWritableError,
-    SourceError,
-    UnsupportedError,
-)
+from torch_geometric_cgt.errors import BudgetError, NotWritableError, SourceError
 
 
 def _bad(**changes) -> Data:
@@ -77,14 +73,37 @@ def test_bad_source(quick, name):
         ({'num_samples': 0}, ValueError, "'num_samples'"),
         ({'generator_args': {'colour': 'red'}}, ValueError, 'colour'),
         ({'generator_args': {'num_heads': 3}}, ValueError, 'divisible'),
-        ({'epsilon': 1.0}, UnsupportedError, 'epsilon=1.0'),
-        ({'delta': 1e-5}, UnsupportedError, 'k-anonymity'),
     ],
 )
 def test_bad_parameter(graph, quick, change, error, message):
     with pytest.raises(error, match=message):
         SyntheticCGTDataset(graph, **{**quick, **change})
     assert not quick['root'].exists()
+
+
+@pytest.mark.parametrize(
+    'arguments, error, message',
+    [
+        ({'epsilon': 0.0}, BudgetError, 'positive.*got 0.0'),
+        ({'epsilon': -1.0}, BudgetError, 'got -1.0'),
+        ({'epsilon': 50.0, 'delta': 0.0}, BudgetError, 'between 0 and 1.*got 0.0'),
+        ({'epsilon': 50.0, 'delta': 1.0}, BudgetError, 'between 0 and 1.*got 1.0'),
+        ({'epsilon': 50.0, 'delta': 0.1}, BudgetError, '1 / n = 0.0083.*accept_large_delta'),
+        ({'epsilon': 0.1}, BudgetError, 'too small for any signal in 120 nodes.*use at least'),
+        ({'delta': 1e-5}, BudgetError, "give an 'epsilon'"),
+        ({'private_args': {'unit': 'node'}}, BudgetError, "give an 'epsilon'"),
+        ({'epsilon': 50.0, 'private_args': {'unit': 'person'}}, ValueError, 'person'),
+        ({'epsilon': 50.0, 'private_args': {'colour': 1}}, ValueError, 'colour.*max_parents'),
+        ({'epsilon': 50.0, 'private_args': {'form': 'gan'}}, ValueError, "'gan'"),
+        ({'epsilon': 50.0, 'private_args': {'dp_sgd': {'steps': 3}}}, ValueError, 'steps'),
+        ({'epsilon': 50.0, 'private_args': {'clusters': {'epsilon': 3}}}, ValueError, 'sets them'),
+        ({'epsilon': 50.0, 'num_clusters': 5}, ValueError, "'num_clusters' is for k-anonymity"),
+    ],
+)
+def test_bad_budget(graph, tmp_path, arguments, error, message):
+    with pytest.raises(error, match=message):
+        SyntheticCGTDataset(graph, root=tmp_path / 'root', log=False, **arguments)
+    assert not (tmp_path / 'root').exists()
 
 
 def test_unwritable_root(graph, quick, tmp_path, monkeypatch):

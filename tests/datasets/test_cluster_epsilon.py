@@ -6,6 +6,7 @@ import pytest
 
 from tests.conftest import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.datasets import PrivateConfig
 from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.errors import BudgetError
 
@@ -41,6 +42,7 @@ def test_builds_without_it_keep_their_names():
         ({'cluster_epsilon': 0}, BudgetError, 'epsilon'),
         ({'cluster_epsilon': 1, 'l': 2}, ValueError, "'l' is not for method='dp'"),
         ({'cluster_epsilon': 1, 'task_weight': 0.5}, ValueError, "'task_weight' is not for"),
+        ({'cluster_epsilon': 1, 'private': PrivateConfig(1)}, ValueError, 'for clusters alone'),
     ],
 )
 def test_what_private_clusters_cannot_do(wrong, error, message):

@@ -1,6 +1,12 @@
 import torch
 
-from torch_geometric_cgt.privacy import PrivacyCard, Total, privacy_card
+from torch_geometric_cgt.privacy import (
+    ClusterCard,
+    PrivacyCard,
+    Total,
+    card_from_dict,
+    privacy_card,
+)
 from torch_geometric_cgt.privacy.card import count_equal_rows
 
 
@@ -49,16 +55,11 @@ def test_equal_rows_are_counted_as_unique_counts_them():
 def test_private_groups_promise_no_size():
     cluster, y = torch.tensor([0, 0, 2]), torch.tensor([0, 1, 1])
     tokens = torch.tensor([[0, 4], [0, 4], [2, 4]])
-    cost = Total('node', 1.5, 1e-3, 'pld')
-    found = privacy_card(1, cluster, y, tokens, fan_out=1, num_clusters=4, cost=cost)
+    measured = privacy_card(1, cluster, y, tokens, fan_out=1, num_clusters=4)
+    found = ClusterCard.of(measured, Total('node', 1.5, 1e-3, 'pld'))
     assert (found.num_clusters, found.k_reached) == (4, 0)
     assert 'epsilon = 1.5, delta = 0.001, for one node' in found.guaranteed[0]
     assert 'the smallest has 0 nodes' in found.not_guaranteed[1]
-    assert 'k = ' not in found.groups and found.groups.startswith('4 groups of any size')
-    assert PrivacyCard.from_dict(found.to_dict()) == found
-
-
-def test_cards_of_anonymous_groups_are_as_they_were():
-    content = card().to_dict()
-    assert 'cluster_epsilon' not in content
-    assert card().groups == 'Asked for k = 3, reached k = 3, with 2 groups.'
+    assert found.summary.startswith('4 groups of any size') and found.epsilon is None
+    assert card_from_dict(found.to_dict()) == found
+    assert type(card_from_dict(card().to_dict())) is PrivacyCard

@@ -113,8 +113,8 @@ def make_graphs(spec: GraphSpec, config: BenchmarkConfig, root: Path | None = No
             **{'k': config.k, **variant.build},
         )
     facts: dict[str, Any] = {'build_seconds': round(time.monotonic() - started, 1)}
-    if dataset.history is not None:
-        facts['holdout_nll'] = round(min(dataset.history['holdout_nll']), 4)
+    if holdout := (dataset.history or {}).get('holdout_nll'):  # private builds hold nothing out
+        facts['holdout_nll'] = round(min(holdout), 4)
     sets = tree_sets(check_source(data), dataset, spec.seed)
     if variant.spoil is not None:
         sets['generated'] = variant.spoil(sets['generated'], spec.seed)

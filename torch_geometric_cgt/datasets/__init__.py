@@ -1,6 +1,7 @@
 r"""The synthetic dataset, and the paper's graphs as sources."""
 
 from torch_geometric_cgt.datasets.digits import Digits
+from torch_geometric_cgt.datasets.private_config import PrivateConfig
 from torch_geometric_cgt.datasets.sources import (
     CS,
     SOURCES,
@@ -27,6 +28,7 @@ __all__ = [
     'OgbnProducts',
     'Photo',
     'Physics',
+    'PrivateConfig',
     'PubMed',
     'SyntheticCGTDataset',
     'load_source',

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from torch_geometric_cgt.data import TokenTrees, masks_of, tokens_of
+from torch_geometric_cgt.datasets.built import Build
 from torch_geometric_cgt.datasets.config import BuildConfig, stage_seed
+from torch_geometric_cgt.datasets.private_build import build_privately
 from torch_geometric_cgt.datasets.roots import draw_roots
 from torch_geometric_cgt.datasets.scenes import SceneTable
 from torch_geometric_cgt.datasets.shards import TokenShards
@@ -30,7 +32,14 @@ from torch_geometric_cgt.datasets.sharpness import (
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.datasets.work import Outcome, once
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.privacy import Budget, Ledger, PrivacyCard, Total, privacy_card
+from torch_geometric_cgt.privacy import (
+    Budget,
+    ClusterCard,
+    Ledger,
+    PrivacyCard,
+    Total,
+    privacy_card,
+)
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.training import FitResult, World, fit, sample
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
@@ -39,21 +48,6 @@ from torch_geometric_cgt.transforms.scenes import find_scenes
 ENCODE_BLOCK = 1 << 16  # roots per block
 CALIBRATION_ROOTS = 10_000  # of the source are enough for one number
 MAX_DRAWS, DRAWN_TREES = 8, 12_000  # releases of small graphs to choose from, and all their trees
-
-
-@dataclass(frozen=True)
-class Build:
-    r"""What a build leaves behind; clusters and weights stay in the house."""
-
-    trees: TokenTrees
-    codebook: Tensor
-    privacy: PrivacyCard
-    cluster: Tensor
-    generator: CGTGenerator
-    fit: FitResult
-    sharpness: Sharpness
-    scene_nll: float  # what naming the scene of a root costs, in nats
-    seconds: dict[str, float]  # that each phase took, in the run that finished it
 
 
 def build(
@@ -81,7 +75,10 @@ def build(
     Returns:
         The build in the first process, :obj:`None` in the others.
     """
-    run = Run(source, config, device, work, log, world or World(), belongs_to)
+    world = world or World()
+    if config.private is not None:
+        return build_privately(source, config, config.private, device, work, log, world)
+    run = Run(source, config, device, work, log, world, belongs_to)
     run.quantize()
     privacy = run.encode()
     run.find_scenes()
@@ -90,11 +87,13 @@ def build(
     trees = run.sample(sharpness)
     if trees is None or privacy is None:
         return None
+    history = {
+        **vars(result),
+        'sharpness': sharpness.to_dict(),
+        'scene_nll': run.table.nll(),  # what naming the scene of a root costs, in nats
+    }
     generator = run.generator.cpu()
-    nll = run.table.nll()
-    return Build(
-        trees, run.codebook, privacy, run.cluster, generator, result, sharpness, nll, run.seconds
-    )
+    return Build(trees, run.codebook, privacy, run.cluster, generator, history, run.seconds)
 
 
 class Run:
@@ -180,7 +179,7 @@ class Run:
                 for index in torch.arange(total).split(ENCODE_BLOCK):
                     blocks.append(self.draw_tokens(index, rng)[:, :size].int())
                     bar.update(index.numel())
-            return privacy_card(
+            card = privacy_card(
                 self.config.quantize().k,
                 self.cluster,
                 self.source.data.y,
@@ -188,8 +187,8 @@ class Run:
                 self.shape.num_neighbors[0],
                 self.task_weight,
                 self.codebook.size(0),
-                self.cost,
             )
+            return card if self.cost is None else ClusterCard.of(card, self.cost)
 
     def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:
         r"""Fresh token trees of some roots."""

@@ -17,12 +17,13 @@ from torch_geometric_cgt.data.files import (
     write_sealed_json,
     write_tensors,
 )
-from torch_geometric_cgt.datasets.build import Build
+from torch_geometric_cgt.datasets.built import Build
 from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.release import Release, make_release, read_release, write_release
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.privacy.models import FORMS, PrivateModel
 from torch_geometric_cgt.version import __version__
 
 PRIVATE_TENSORS, PRIVATE_CARD = 'private.safetensors', 'private.json'
@@ -33,7 +34,7 @@ class CachedBuild:
     r"""A release and what stays beside it in the house."""
 
     release: Release
-    generator: CGTGenerator
+    generator: CGTGenerator | PrivateModel
     cluster: Tensor  # [N] the group of each source node
     history: dict[str, Any]  # what happened during the fit
 
@@ -50,18 +51,17 @@ def cache_name(source: Source, config: BuildConfig) -> str:
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     fan_outs = 'x'.join(map(str, config.num_neighbors))
     safe_name = ''.join(c if c.isalnum() else '_' for c in source.name)
-    return f'{safe_name}-k{config.k}-s{fan_outs}-{digest}'
+    private = config.private
+    promise = f'k{config.k}' if private is None else f'e{private.epsilon:g}-{private.unit}'
+    return f'{safe_name}-{promise}-s{fan_outs}-{digest}'
 
 
 def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build) -> None:
     r"""Writes a build, all of it or nothing."""
     tensors = {f'generator.{k}': v for k, v in build.generator.state_dict().items()}
-    fit = {
-        **vars(build.fit),
-        'sharpness': build.sharpness.to_dict(),
-        'scene_nll': build.scene_nll,
-    }
-    history = {'generator': build.generator.config(), 'fit': fit}
+    history: dict[str, Any] = {'generator': build.generator.config(), 'fit': build.history}
+    if not isinstance(build.generator, CGTGenerator):
+        history['form'] = build.generator.form
     with atomic_folder(folder) as draft:
         write_release(draft, make_release(source, config, build))
         write_tensors(draft / PRIVATE_TENSORS, {**tensors, 'cluster': build.cluster})
@@ -70,12 +70,13 @@ def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build)
 
 def read_cache(folder: Path) -> CachedBuild:
     r"""Reads a build and refuses one that is not whole."""
-    release = read_release(folder)
+    release = read_release(folder, verify=False)  # it is ours
     history = read_sealed_json(folder / PRIVATE_CARD)
     tensors = read_tensors(folder / PRIVATE_TENSORS)
     try:
         cluster = tensors.pop('cluster')
-        generator = CGTGenerator(**history['generator']).eval()
+        make = FORMS[history['form']] if 'form' in history else CGTGenerator
+        generator = make(**history['generator']).eval()
         generator.load_state_dict({k.removeprefix('generator.'): v for k, v in tensors.items()})
         return CachedBuild(release, generator, cluster, history['fit'])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:

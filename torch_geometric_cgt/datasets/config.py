@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.datasets.private_config import PrivateConfig
+from torch_geometric_cgt.datasets.private_plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.transforms import Quantize
@@ -30,6 +32,7 @@ class BuildConfig:
     seed: int = 0
     generator: dict[str, Any] = field(default_factory=dict)
     fit: FitConfig = field(default_factory=FitConfig)
+    private: PrivateConfig | None = None
     cluster_epsilon: float | None = None  # of the codebook; all else is not private
 
     def __post_init__(self) -> None:
@@ -38,6 +41,8 @@ class BuildConfig:
             raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
         if self.num_scenes is not None and self.num_scenes < 0:
             raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
+        if self.private is not None:
+            self._check_private()
         if 'num_scenes' in self.generator:
             raise ValueError("Give 'num_scenes' to the dataset, not in 'generator_args'")
         try:  # refuse wrong model arguments before any work, without memory
@@ -45,6 +50,22 @@ class BuildConfig:
                 self.make_generator(1, 1, 1)
         except TypeError as error:
             raise ValueError(f"Unknown argument in 'generator_args': {error}") from error
+
+    def _check_private(self) -> None:
+        r"""Refuses arguments that a differentially private build would not look at."""
+        if self.cluster_epsilon is not None:
+            raise ValueError(
+                f"'cluster_epsilon' is for clusters alone (got {self.cluster_epsilon}): 'epsilon' "
+                f'pays for them as well'
+            )
+        for name in ('num_clusters', 'l', 'num_scenes', 'generator'):
+            value = getattr(self, name)
+            if value not in (None, {}):
+                name = 'generator_args' if name == 'generator' else name
+                raise ValueError(
+                    f"'{name}' is for k-anonymity (got {value!r}): with 'epsilon', clusters and "
+                    f"the model of trees are set by 'private_args'"
+                )
 
     @property
     def shape(self) -> TreeShape:
@@ -84,6 +105,15 @@ class BuildConfig:
             )
         return self.num_scenes
 
+    def check(self, num_nodes: int, num_roots: int, num_classes: int) -> None:
+        r"""Refuses what cannot be built from a graph of this size, before any work."""
+        if self.private is not None:
+            numbers = PublicNumbers(num_nodes, num_roots, num_classes, self.shape)
+            PrivatePlan(numbers, self.private).entries()
+            return
+        self.quantize().num_clusters_for(num_nodes)
+        self.num_scenes_for(num_roots, num_classes)
+
     def make_generator(self, num_tokens: int, num_classes: int, num_scenes: int) -> CGTGenerator:
         r"""The model that was asked for, with fresh weights."""
         return CGTGenerator(
@@ -93,9 +123,13 @@ class BuildConfig:
     def to_dict(self) -> dict[str, Any]:
         r"""All parameters, for a JSON file; not how they are carried out."""
         own = {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
+        own['fit'] = self.fit.to_dict()
         if self.cluster_epsilon is None:  # builds are named after what is in here
             del own['cluster_epsilon']
-        return {**own, 'fit': self.fit.to_dict()}
+        if self.private is None:
+            return {name: value for name, value in own.items() if name != 'private'}
+        used = ('num_neighbors', 'num_samples', 'seed', 'private')  # the rest has no part in it
+        return {name: own[name] for name in used}
 
 
 def stage_seed(seed: int, stage: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ from torch_geometric_cgt.data.files import (
     write_tensors,
     write_text,
 )
-from torch_geometric_cgt.datasets.build import Build
+from torch_geometric_cgt.datasets.built import Build
 from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.source import Source
-from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.privacy import PrivacyCard
+from torch_geometric_cgt.errors import CorruptFileError, LedgerError
+from torch_geometric_cgt.privacy import Card, ClusterCard, DPCard, card_from_dict
 from torch_geometric_cgt.version import __version__
 
 FORMAT = 1
@@ -39,22 +40,23 @@ class Release:
     codebook: Tensor
     card: dict[str, Any]
 
-    @property
-    def privacy(self) -> PrivacyCard:
+    @cached_property
+    def privacy(self) -> Card:
         r"""What is guaranteed."""
-        return PrivacyCard.from_dict(self.card['privacy'])
+        return card_from_dict(self.card['privacy'])
 
 
 def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
     r"""Puts the releasable part of a build together with its card."""
     data = source.data
+    private = config.private is not None  # then the number of edges is nobody's business
     card = {
         'format': FORMAT,
         'created': datetime.now(timezone.utc).strftime('%Y-%m-%d'),
         'source': {
             'name': source.name,
             'num_nodes': data.num_nodes,
-            'num_edges': data.num_edges,
+            'num_edges': None if private else data.num_edges,
             'num_features': data.num_features,
             'num_classes': source.num_classes,
             'num_labelled': source.root.numel(),
@@ -90,8 +92,14 @@ def write_release(folder: Path, release: Release) -> None:
     write_sealed_json(folder / CARD, release.card, [TENSORS, README])
 
 
-def read_release(folder: Path) -> Release:
-    r"""Reads a release and refuses one that is not whole and consistent."""
+def read_release(folder: Path, verify: bool = True) -> Release:
+    r"""Reads a release and refuses one that is not whole and consistent.
+
+    Args:
+        folder (Path): Where it is.
+        verify (bool, optional): Whether to compute again what the ledger of a
+            private release costs. (default: :obj:`True`)
+    """
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no release at '{folder}'")
     card = read_sealed_json(folder / CARD)
@@ -118,8 +126,9 @@ def read_release(folder: Path) -> Release:
         if not codebook.is_floating_point() or not bool(torch.isfinite(codebook).all()):
             raise ValueError('The codebook is not finite')
         release = Release(trees, codebook, card)
-        _ = release.privacy
-    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(release.privacy, DPCard) and verify:
+            release.privacy.verify()
+    except (KeyError, TypeError, ValueError, LedgerError) as error:
         raise CorruptFileError(f"'{folder}' does not hold a consistent release: {error}") from error
     return release
 
@@ -131,10 +140,14 @@ def describe(release: Release) -> str:
     versions = '\n'.join(f'- {name} {version}' for name, version in card['versions'].items())
     promises = '\n'.join(f'- {sentence}' for sentence in privacy.guaranteed)
     limits = '\n'.join(f'- {sentence}' for sentence in privacy.not_guaranteed)
+    edges = '' if source['num_edges'] is None else f'{source["num_edges"]:,} edges, '
+    codebook = 'the mean feature vector of each group'
+    if isinstance(privacy, DPCard | ClusterCard):
+        codebook = 'the noisy mean feature vector of each group'
     return f"""# Synthetic substitute of {source['name']}
 
 {card['num_trees']:,} synthetic computation graphs, made on {card['created']} from a graph with
-{source['num_nodes']:,} nodes, {source['num_edges']:,} edges, {source['num_features']:,} features
+{source['num_nodes']:,} nodes, {edges}{source['num_features']:,} features
 and {source['num_classes']} labels. They were drawn from a model of that graph; no node or edge
 of it is in here.
 
@@ -147,7 +160,7 @@ data = dataset[0]  # a PyG Data object
 
 ## What is guaranteed
 
-Unit: {privacy.unit}. {privacy.groups}
+Unit: {privacy.unit}. In short: {privacy.summary}.
 
 {promises}
 
@@ -159,7 +172,7 @@ Unit: {privacy.unit}. {privacy.groups}
 
 - `{TENSORS}`: `tokens` [{card['num_trees']}, {release.trees.shape.num_slots}] (the group of each
   breadth-first slot, {card['num_tokens']} where there is no node), `y` (labels), `split` (1 train,
-  2 validation, 4 test), `codebook` (the mean feature vector of each group).
+  2 validation, 4 test), `codebook` ({codebook}).
 - `{CARD}`: the facts on this page for programs, with checksums of all files.
 
 ## Parameters

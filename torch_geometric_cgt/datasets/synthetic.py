@@ -28,13 +28,15 @@ from torch_geometric_cgt.data.files import atomic_folder, require_writable
 from torch_geometric_cgt.datasets.build import build
 from torch_geometric_cgt.datasets.cache import cache_name, read_cache, write_cache
 from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.private_config import PrivateConfig
 from torch_geometric_cgt.datasets.release import Release, read_release, write_release
 from torch_geometric_cgt.datasets.source import Source, check_source
 from torch_geometric_cgt.datasets.sources import cache_folder
 from torch_geometric_cgt.datasets.work import exclusive
-from torch_geometric_cgt.errors import CorruptFileError, NotWritableError, UnsupportedError
+from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.privacy import PrivacyCard
+from torch_geometric_cgt.privacy import Card
+from torch_geometric_cgt.privacy.models import PrivateModel
 from torch_geometric_cgt.quantizer.memory import check_memory
 from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.training import FitConfig, World, join_world, resolve_device
@@ -43,7 +45,8 @@ BYTES_PER_NODE = 100  # of a forest beside its features: edges, masks and what m
 
 
 class SyntheticCGTDataset(Dataset):
-    r"""A synthetic, k-anonymous substitute of a graph: one
+    r"""A synthetic substitute of a graph, k-anonymous or, with
+    :obj:`epsilon`, differentially private: one
     :class:`~torch_geometric.data.Data` object that holds a forest of generated
     computation graphs, in the place of the source in a PyG script.
 
@@ -71,10 +74,15 @@ class SyntheticCGTDataset(Dataset):
             (default: :obj:`None`)
         root (str, optional): Where results are kept. By default, in the
             user's cache folder. (default: :obj:`None`)
-        epsilon (float, optional): The differential privacy budget. Not
-            offered by this version. (default: :obj:`None`)
+        epsilon (float, optional): A budget for differential privacy of the
+            whole release, instead of groups of :obj:`k` nodes; what it protects
+            is :obj:`private_args["unit"]`, by default one computation graph.
+            Of the arguments below, :obj:`private_args` is for such a release,
+            and those from :obj:`num_clusters` to :obj:`fit_config` are not.
+            (default: :obj:`None`)
         delta (float, optional): The failure probability of differential
-            privacy. Not offered by this version. (default: :obj:`None`)
+            privacy. By default, :math:`n^{-1.1}` for :math:`n` computation
+            graphs. (default: :obj:`None`)
         seed (int, optional): The same seed gives the same dataset.
             (default: :obj:`0`)
         device (str or torch.device, optional): Where to fit and sample.
@@ -105,13 +113,14 @@ class SyntheticCGTDataset(Dataset):
         resume (bool, optional): Whether to go on where a killed construction
             with the same source and parameters stopped.
             (default: :obj:`True`)
+        private_args (dict, optional): Further arguments of
+            :class:`~torch_geometric_cgt.datasets.PrivateConfig`, for a release
+            with an :obj:`epsilon`. (default: :obj:`None`)
         cluster_epsilon (float, optional): The budget, per node, of a codebook
             that is differentially private, while all else is not: what the
             paper calls DP k-means, and not end-to-end privacy. No :obj:`k`
             holds, and the noise does not follow from the seed.
             (default: :obj:`None`)
-        private_args (dict, optional): Further arguments of differential
-            privacy. Not offered by this version. (default: :obj:`None`)
     """
 
     def __init__(
@@ -135,15 +144,10 @@ class SyntheticCGTDataset(Dataset):
         generator_args: dict[str, Any] | None = None,
         fit_config: FitConfig | None = None,
         resume: bool = True,
-        cluster_epsilon: float | None = None,
         private_args: dict[str, Any] | None = None,
+        cluster_epsilon: float | None = None,
     ) -> None:
-        if epsilon is not None or delta is not None or private_args is not None:
-            raise UnsupportedError(
-                'Differential privacy is not offered by this version (got '
-                f'epsilon={epsilon}, delta={delta}, private_args={private_args}); leave all of '
-                f'them at None for k-anonymity'
-            )
+        private = PrivateConfig.of(epsilon, delta, private_args)
         config = BuildConfig(
             k=k,
             num_clusters=num_clusters,
@@ -155,11 +159,11 @@ class SyntheticCGTDataset(Dataset):
             seed=seed,
             generator=dict(generator_args or {}),
             fit=fit_config or FitConfig(),
+            private=private,
             cluster_epsilon=cluster_epsilon,
         )
         checked = check_source(source)
-        config.quantize().num_clusters_for(int(checked.data.num_nodes or 0))
-        config.num_scenes_for(checked.root.numel(), checked.num_classes)
+        config.check(checked.data.num_nodes, checked.root.numel(), checked.num_classes)
         folder = Path(root).expanduser() if root is not None else cache_folder() / 'synthetic'
         path = folder / cache_name(checked, config)
         device = resolve_device(device)
@@ -172,7 +176,7 @@ class SyntheticCGTDataset(Dataset):
             raise CorruptFileError(f'{error}. Build it again with force_reload=True') from error
 
         self._init(cached.release, str(folder), transform, log)
-        self.generator: CGTGenerator | None = cached.generator
+        self.generator: CGTGenerator | PrivateModel | None = cached.generator
         self.cluster: Tensor | None = cached.cluster
         self.history: dict[str, Any] | None = cached.history
 
@@ -204,7 +208,7 @@ class SyntheticCGTDataset(Dataset):
         return self.release.codebook
 
     @property
-    def privacy(self) -> PrivacyCard:
+    def privacy(self) -> Card:
         r"""What is guaranteed, for which unit, and what is not."""
         return self.release.privacy
 
@@ -310,8 +314,9 @@ class SyntheticCGTDataset(Dataset):
         return dataset
 
     def __repr__(self) -> str:
-        name = self.card['source']['name']
-        return f'{self.__class__.__name__}({name}, k={self.privacy.k}, trees={len(self.trees)})'
+        name, privacy = self.card['source']['name'], self.privacy
+        promise = f'epsilon={privacy.epsilon:g}' if privacy.k is None else f'k={privacy.k}'
+        return f'{self.__class__.__name__}({name}, {promise}, trees={len(self.trees)})'
 
 
 def _build(

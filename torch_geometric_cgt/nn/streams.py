@@ -83,9 +83,11 @@ class TwoStreams(nn.Module):
         self, tokens: Tensor, y: Tensor, scene: Tensor | None, layout: Layout
     ) -> Tensor:
         r"""The initial contexts and queries, ``[B, C + Q, D]``."""
-        where = self.where(torch.cat([layout.context_position, layout.query_position]))
+        # One row per tree, although all are the same: gradients are clipped row by row.
+        position = torch.cat([layout.context_position, layout.query_position])
+        where = self.where(position.repeat(y.numel(), 1))  # [B, C + Q, D]
         context = self.token(tokens[:, layout.context_slot].long())  # [B, C - 1, D]
-        start = torch.zeros_like(where[:1]).expand(y.numel(), 1, -1)
+        start = torch.zeros_like(where[:, :1])
         query = self._ask(y, scene)[:, None].expand(-1, layout.query_position.numel(), -1)
         h = torch.cat([start, context, query], dim=1) + where
         return dropout(h, self.dropout, self.training)

@@ -3,7 +3,7 @@ r"""A privacy budget, checked before anything runs."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.optimize import brentq
 from scipy.stats import norm
@@ -47,6 +47,22 @@ class Budget:
             return math.exp(above) - math.exp(below) - self.delta
 
         return math.exp(2 * brentq(excess, math.log(1e-9), math.log(1e4))) / 2
+
+    def part(self, share: float) -> Budget:
+        r"""What a mechanism may spend that gets a share of the concentrated cost.
+
+        Args:
+            share (float): The share, between zero and one.
+        """
+        aim = math.log(share * self.concentrated)
+
+        def excess(log_epsilon: float) -> float:
+            return math.log(replace(self, epsilon=math.exp(log_epsilon)).concentrated) - aim
+
+        top = math.log(self.epsilon)
+        return (
+            self if share >= 1 else replace(self, epsilon=math.exp(brentq(excess, top - 20, top)))
+        )
 
     @classmethod
     def of(

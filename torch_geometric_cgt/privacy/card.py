@@ -2,13 +2,12 @@ r"""The privacy card: what a release guarantees, for which unit, and what not.""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.privacy.ledger import Total
 from torch_geometric_cgt.quantizer import label_homogeneity
 
 GUARANTEED = (
@@ -29,23 +28,6 @@ NOT_GUARANTEED = (
     'are drawn from the exact label counts of the source, and each comes with a class of '
     'surroundings, drawn from the counts of such classes per label and split.',
     'The sizes of the source graph and of its splits are stated as they are.',
-)
-
-GROUPS = 'Asked for k = {k}, reached k = {k_reached}, with {num_clusters} groups.'
-
-PRIVATE_GUARANTEED = (
-    'The feature vectors of this release, taken by themselves, are differentially private: '
-    'epsilon = {cluster_epsilon:.4g}, delta = {cluster_delta:.2g}, for one node with its features '
-    'and its label.'
-)
-
-PRIVATE_GROUPS = '{num_clusters} groups of any size, with noise in their feature vectors.'
-
-PRIVATE_NOT_GUARANTEED = (
-    'This is not end-to-end differential privacy, and the release as a whole has no epsilon: noise '
-    'protects the feature vectors alone. The group of each node, how groups are combined in '
-    'computation graphs, and the labels were learned from the source without any.',
-    'No k is guaranteed: groups have no minimum size (the smallest has {k_reached} nodes).',
 )
 
 DIVERSE = 'The members of every group have at least {l_reached} distinct labels.'
@@ -78,9 +60,6 @@ class PrivacyCard:
         epsilon (float, optional): The differential privacy budget that was
             spent, :obj:`None` for no differential privacy.
         delta (float, optional): Its failure probability.
-        cluster_epsilon (float, optional): What the feature vectors alone cost
-            per node, where they are private and all else is not.
-        cluster_delta (float, optional): Its failure probability.
     """
 
     k: int
@@ -93,29 +72,24 @@ class PrivacyCard:
     unique_share: float
     epsilon: float | None = None
     delta: float | None = None
-    cluster_epsilon: float | None = None
-    cluster_delta: float | None = None
+
+    mechanism: ClassVar[str] = 'k-anonymity'
 
     @property
     def unit(self) -> str:
         r"""What the guarantee speaks of."""
-        return 'node' if self.has_private_clusters else 'the feature vector of a node'
+        return 'the feature vector of a node'
 
     @property
-    def has_private_clusters(self) -> bool:
-        r"""Whether the feature vectors are differentially private, and all else is not."""
-        return self.cluster_epsilon is not None
-
-    @property
-    def groups(self) -> str:
-        r"""How many groups there are, and of what size."""
-        return (PRIVATE_GROUPS if self.has_private_clusters else GROUPS).format(**asdict(self))
+    def summary(self) -> str:
+        r"""The promise in one line."""
+        return (
+            f'asked for k = {self.k}, reached k = {self.k_reached}, with {self.num_clusters} groups'
+        )
 
     @property
     def guaranteed(self) -> list[str]:
         r"""What holds, in sentences."""
-        if self.has_private_clusters:
-            return [PRIVATE_GUARANTEED.format(**asdict(self))]
         sentences = [GUARANTEED.format(**asdict(self))]
         if self.l_reached > 1:
             sentences.append(DIVERSE.format(**asdict(self)))
@@ -124,23 +98,17 @@ class PrivacyCard:
     @property
     def not_guaranteed(self) -> list[str]:
         r"""What does not hold, in sentences."""
-        limits = NOT_GUARANTEED
-        if self.has_private_clusters:
-            limits = PRIVATE_NOT_GUARANTEED + NOT_GUARANTEED[1:]
-        sentences = [sentence.format(**asdict(self)) for sentence in limits]
+        sentences = [sentence.format(**asdict(self)) for sentence in NOT_GUARANTEED]
         if self.task_weight > 0:
             sentences.append(TASK.format(**asdict(self)))
         return sentences
 
     def to_dict(self) -> dict[str, Any]:
         r"""All of it, for a JSON file."""
-        own = asdict(self)
-        if not self.has_private_clusters:
-            del own['cluster_epsilon'], own['cluster_delta']
         return {
-            'mechanism': 'private clusters' if self.has_private_clusters else 'k-anonymity',
+            'mechanism': self.mechanism,
             'unit': self.unit,
-            **own,
+            **asdict(self),
             'guaranteed': self.guaranteed,
             'not_guaranteed': self.not_guaranteed,
         }
@@ -148,9 +116,7 @@ class PrivacyCard:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> PrivacyCard:
         r"""The inverse of :meth:`to_dict`."""
-        missing = {'cluster_epsilon', 'cluster_delta'} - set(content)
-        names = [name for name in cls.__dataclass_fields__ if name not in missing]
-        return cls(**{name: content[name] for name in names})
+        return cls(**{f.name: content[f.name] for f in fields(cls)})
 
 
 def privacy_card(
@@ -161,7 +127,6 @@ def privacy_card(
     fan_out: int,
     task_weight: float = 0.0,
     num_clusters: int | None = None,
-    cost: Total | None = None,
 ) -> PrivacyCard:
     r"""Measures a clustering and the computation graphs that were learned from.
 
@@ -177,8 +142,6 @@ def privacy_card(
             when groups were formed. (default: :obj:`0.0`)
         num_clusters (int, optional): The number of groups, where some may be
             empty. (default: :obj:`None`)
-        cost (Total, optional): What the feature vectors cost, where they are
-            differentially private. (default: :obj:`None`)
     """
     sizes = torch.bincount(cluster, minlength=num_clusters or 0)
     labelled = y >= 0
@@ -195,8 +158,6 @@ def privacy_card(
         t_closeness=round(float(labels.t_closeness.max()), 4),
         task_weight=round(task_weight, 4),
         unique_share=round(int((count == 1).sum()) / max(1, tokens.size(0)), 4),
-        cluster_epsilon=None if cost is None else cost.epsilon,
-        cluster_delta=None if cost is None else cost.delta,
     )
 
 

@@ -34,6 +34,10 @@ class Noise:
         r"""The same kind of noise, as wide as this cost asks for."""
         raise NotImplementedError
 
+    def of_width(self: N, width: float, sensitivity: float) -> N:
+        r"""The same kind of noise, some number of sensitivities wide."""
+        raise NotImplementedError
+
     def to_dict(self) -> dict[str, Any]:
         r"""All of it, for a JSON file."""
         return {'kind': self.kind, **asdict(self)}
@@ -59,6 +63,9 @@ class Gaussian(Noise):
     def at_cost(self, rho: float, sensitivity: float) -> Gaussian:
         return replace(self, sigma=sensitivity / math.sqrt(2 * rho))
 
+    def of_width(self, width: float, sensitivity: float) -> Gaussian:
+        return replace(self, sigma=width * sensitivity)
+
 
 @dataclass(frozen=True)
 class DiscreteGaussian(Gaussian):
@@ -73,6 +80,9 @@ class DiscreteGaussian(Gaussian):
 
     def at_cost(self, rho: float, sensitivity: float) -> DiscreteGaussian:
         return replace(self, sigma=round_sigma(sensitivity / math.sqrt(2 * rho)))
+
+    def of_width(self, width: float, sensitivity: float) -> DiscreteGaussian:
+        return replace(self, sigma=round_sigma(width * sensitivity))
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,9 @@ class Laplace(Noise):
 
     def at_cost(self, rho: float, sensitivity: float) -> Laplace:
         return replace(self, scale=sensitivity / math.sqrt(2 * rho))
+
+    def of_width(self, width: float, sensitivity: float) -> Laplace:
+        return replace(self, scale=width * sensitivity)
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,9 @@ class SampledGaussian(Noise):
     def at_cost(self, rho: float, sensitivity: float) -> SampledGaussian:
         exponent = math.log1p(2 * rho / (self.sampling_probability**2 * self.steps))
         return replace(self, noise_multiplier=1 / math.sqrt(exponent))
+
+    def of_width(self, width: float, sensitivity: float) -> SampledGaussian:
+        return replace(self, noise_multiplier=width)
 
 
 NOISES = {kind.kind: kind for kind in (Gaussian, DiscreteGaussian, Laplace, SampledGaussian)}

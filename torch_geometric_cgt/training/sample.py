@@ -3,19 +3,32 @@ r"""Sampling any number of token trees."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.training.seeds import seeded
 
 BLOCK = 4096  # trees per batch, a part of what a seed means
 
 
+class TreeModel(Protocol):
+    r"""Anything that draws token trees, given labels and scenes."""
+
+    shape: TreeShape
+
+    def sample(
+        self, y: Tensor, generator: torch.Generator | None, scene: Tensor | None
+    ) -> Tensor: ...
+
+    def to(self, device: Any) -> Any: ...
+
+
 def sample(
-    generator: CGTGenerator,
+    generator: TreeModel,
     y: Tensor,
     seed: int = 0,
     batch_size: int = BLOCK,
@@ -26,7 +39,7 @@ def sample(
     r"""Draws one token tree per label.
 
     Args:
-        generator (CGTGenerator): The fitted model.
+        generator (TreeModel): The fitted model.
         y (torch.Tensor): The labels of the roots, ``[n]``.
         seed (int, optional): The seed of the draws. (default: :obj:`0`)
         batch_size (int, optional): Trees per batch. (default: :obj:`4096`)
@@ -49,7 +62,7 @@ def sample(
 
 
 def sample_blocks(
-    generator: CGTGenerator,
+    generator: TreeModel,
     y: Tensor,
     blocks: Sequence[int],
     seed: int = 0,
@@ -64,7 +77,7 @@ def sample_blocks(
     draws which block nor on when.
 
     Args:
-        generator (CGTGenerator): The fitted model.
+        generator (TreeModel): The fitted model.
         y (torch.Tensor): The labels of the roots of all blocks, ``[n]``.
         blocks (list[int]): The blocks to draw.
         seed (int, optional): The seed of the draws. (default: :obj:`0`)

@@ -1,0 +1,224 @@
+"""Differentially private datasets: what they promise, and that nothing else gets out."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from tests.conftest import random_graph
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.data.files import read_sealed_json, write_sealed_json
+from torch_geometric_cgt.datasets import PrivateConfig, synthetic
+from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.private_build import PrivateRun
+from torch_geometric_cgt.datasets.private_plan import PrivatePlan, PublicNumbers
+from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.errors import CorruptFileError, LedgerError
+from torch_geometric_cgt.privacy import Ledger
+from torch_geometric_cgt.training import World
+
+DP_SGD = {'dp_sgd': {'epochs': 5.0, 'batch_size': 60, 'hidden_channels': 16}}
+
+
+def make(graph, tmp_path, epsilon=20.0, **private_args):
+    return SyntheticCGTDataset(
+        graph,
+        num_neighbors=[3, 2],
+        root=tmp_path / 'root',
+        log=False,
+        device='cpu',
+        epsilon=epsilon,
+        private_args={'noise_seed': 0, **DP_SGD, **private_args},
+    )
+
+
+def numbers(n=2485, c=7, shape=(5, 5)):
+    return PublicNumbers(n, n, c, TreeShape.of(shape))
+
+
+@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
+@pytest.mark.parametrize('unit', ['record', 'node', 'edge'])
+def test_a_private_dataset(graph, tmp_path, form, unit):
+    dataset = make(graph, tmp_path, form=form, unit=unit)
+    dataset[0].validate()
+    assert len(dataset.trees) == 120 and dataset.num_classes == 3
+    assert TreeShape.of([3, 2]).check_nulls(dataset.trees.real)
+    card = dataset.privacy
+    assert card.k is None and card.protects == unit and card.form == form
+    assert 19 < card.epsilon <= 20 and card.delta < 1 / 120
+    ledger = Ledger.from_dict(card.ledger)
+    assert not ledger.missing
+    assert set(ledger.stages) == {
+        'labels',
+        'projection',
+        'clustering',
+        'centres',
+        'computation graphs',
+        'sequence model',
+    }
+    assert dataset.card['source']['num_edges'] is None
+    assert 'epsilon' in repr(dataset)
+    again = make(graph, tmp_path, form=form, unit=unit)  # from the cache
+    assert torch.equal(dataset.tokens, again.tokens)
+    y = torch.tensor([0, 1, 2])
+    trees = [d.generator.sample(y, torch.Generator().manual_seed(0)) for d in (dataset, again)]
+    assert torch.equal(*trees)
+
+
+def test_features_and_labels_are_learned(tmp_path):
+    """Where there is much signal, trees of a label have the features of that label."""
+    graph = random_graph(num_nodes=2000, num_edges=6000)
+    dataset = make(graph, tmp_path, epsilon=20.0, form='histograms')
+    root = dataset.codebook[dataset.tokens[:, 0].long()]
+    means = torch.stack([graph.x[graph.y == c].mean(dim=0) for c in range(3)])
+    near = torch.cdist(
+        torch.nn.functional.normalize(root), torch.nn.functional.normalize(means)
+    ).argmin(dim=1)
+    assert float((near == dataset.trees.y).double().mean()) > 0.8
+    counts = [torch.bincount(y, minlength=3) for y in (graph.y, dataset.trees.y)]
+    assert (counts[0] - counts[1]).abs().max() < 150
+
+
+def test_noise_is_new_every_time_unless_it_has_a_seed(graph, tmp_path):
+    def codebook(where, **private_args):
+        return make(graph, tmp_path / where, form='histograms', **private_args).codebook
+
+    first, second = codebook('a'), codebook('b')
+    assert torch.equal(first, second)
+    fresh, other = codebook('c', noise_seed=None), codebook('d', noise_seed=None)
+    assert fresh.shape != other.shape or not torch.allclose(fresh, other)
+
+
+def test_a_card_says_that_its_noise_has_a_seed(graph, tmp_path):
+    seeded = make(graph, tmp_path, form='histograms')
+    assert 'seed' in seeded.privacy.not_guaranteed[0]
+    secret = make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert not any('seed' in sentence for sentence in secret.privacy.not_guaranteed)
+
+
+def test_a_private_release_can_be_read_and_an_altered_one_not(graph, tmp_path):
+    make(graph, tmp_path, form='histograms').save(tmp_path / 'release')
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    assert loaded.privacy.epsilon <= 20 and loaded.generator is None
+    readme = (tmp_path / 'release' / 'README.md').read_text()
+    assert 'edges' not in readme.split('##')[0].replace('edge of it', '')
+    assert 'differentially private' in readme
+
+    def alter(name, change):
+        folder = tmp_path / name
+        shutil.copytree(tmp_path / 'release', folder)
+        card = read_sealed_json(folder / 'card.json')
+        files = list(card.pop('files'))
+        card.pop('checksum')
+        change(card['privacy'])
+        write_sealed_json(folder / 'card.json', card, files)  # with checksums that fit
+        with pytest.raises(CorruptFileError, match='altered'):
+            SyntheticCGTDataset.load(folder)
+
+    def claim_less(card):
+        card['epsilon'] = card['ledger']['totals'][0]['epsilon'] = 1.0
+
+    def drop_an_entry(card):
+        card['ledger']['entries'][-1]['noise']['sigma'] = 0.1
+
+    alter('less', claim_less)
+    alter('other', lambda card: card.update(epsilon=1.0))
+    alter('noise', drop_an_entry)
+    alter('words', lambda card: card['guaranteed'].append('Nothing can be learned.'))
+    text = (tmp_path / 'release' / 'card.json').read_text()
+    (tmp_path / 'release' / 'card.json').write_text(text.replace('"record"', '"node"'))
+    with pytest.raises(CorruptFileError):
+        SyntheticCGTDataset.load(tmp_path / 'release')
+
+
+def test_a_stage_without_an_entry_has_no_total():
+    ledger = PrivatePlan(numbers(), PrivateConfig(10.0)).ledger()
+    for stage in ledger.stages:
+        rest = [entry for entry in ledger.entries if entry.stage != stage]
+        with pytest.raises(LedgerError, match=stage):
+            Ledger(ledger.stages, rest, ledger.sample).total('record', 1e-4)
+
+
+@pytest.mark.parametrize('unit', ['record', 'edge', 'node'])
+@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
+def test_a_plan_spends_the_budget_and_not_more(unit, form):
+    plan = PrivatePlan(numbers(20_000, 3), PrivateConfig(8.0, unit=unit, form=form))
+    total = plan.ledger().total(unit, plan.budget.delta)
+    assert 0.97 * 8 < total.epsilon <= 8
+    if unit != 'record':
+        assert plan.sample is not None and plan.group('record') == (7 if unit == 'node' else 4)
+
+
+def test_the_form_is_chosen_by_records_and_budget():
+    def form(n, epsilon, **kwargs):
+        return PrivatePlan(numbers(n), PrivateConfig(epsilon, **kwargs)).form
+
+    assert form(2485, 1.0) == 'histograms'
+    assert form(200_000, 1.0) == 'dp_sgd'
+    assert form(200_000, 1.0, form='histograms') == 'histograms'
+    assert form(10_000, 4.0) == 'dp_sgd' and form(10_000, 4.0, unit='node') == 'histograms'
+
+
+def test_splits_of_the_source_come_out_as_noisy_counts(graph, tmp_path):
+    assert make(graph, tmp_path, form='histograms').card['source']['splits'] == 'random 50/10/40'
+    graph.train_mask = torch.arange(120) < 30
+    graph.test_mask = torch.arange(120) >= 30
+    dataset = make(graph, tmp_path, form='histograms')
+    share = float((dataset.trees.split == 1).double().mean())
+    assert 0.1 < share < 0.4
+    assert set(dataset.trees.split.unique().tolist()) <= {0, 1, 2, 4}
+
+
+def test_trees_of_protected_nodes_are_capped(graph, tmp_path):
+    def trees(**private_args):
+        config = BuildConfig(num_neighbors=(3, 2), private=PrivateConfig(40.0, **private_args))
+        run = PrivateRun(
+            check_source(graph),
+            config,
+            config.private,
+            torch.device('cpu'),
+            tmp_path,
+            False,
+            World(),
+        )
+        return run.draw_trees()
+
+    def most(tree):
+        return max(int((tree == node).any(dim=1).sum()) for node in range(120))
+
+    assert most(trees()) > 7  # of a record, nothing is said about nodes
+    assert most(trees(unit='node', max_parents=2)) <= 7
+    assert torch.equal(trees(unit='node'), trees(unit='node'))  # frozen
+
+
+def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
+    def kill(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, 'fit', kill)
+        with pytest.raises(KeyboardInterrupt):
+            make(graph, tmp_path, form='histograms', noise_seed=None)
+    (work,) = (tmp_path / 'root').glob('*.fit')
+    done = {path.name for path in work.iterdir()}
+    assert done == {'private labels', 'private clusters'}
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, '_quantize', kill)  # it must not run again
+        make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert not work.exists()
+
+
+def test_parameters_that_have_no_part_in_it_are_not_in_the_card(graph, tmp_path):
+    dataset = make(graph, tmp_path, form='histograms')
+    assert set(dataset.card['parameters']) == {'num_neighbors', 'num_samples', 'seed', 'private'}
+    json.dumps(dataset.card)
+    other = synthetic.cache_name(
+        check_source(graph), BuildConfig(private=PrivateConfig(40.0, unit='node'))
+    )
+    assert 'e40-node' in other
+
+
+def test_a_k_anonymous_build_has_the_name_it_always_had():
+    assert 'private' not in BuildConfig().to_dict()

@@ -1,0 +1,26 @@
+r"""What a build leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.privacy import Card
+from torch_geometric_cgt.privacy.models import PrivateModel
+
+
+@dataclass(frozen=True)
+class Build:
+    r"""What a build leaves behind; clusters and weights stay in the house."""
+
+    trees: TokenTrees
+    codebook: Tensor
+    privacy: Card
+    cluster: Tensor
+    generator: CGTGenerator | PrivateModel
+    history: dict[str, Any]  # what happened during the fit
+    seconds: dict[str, float]  # that each phase took, in the run that finished it

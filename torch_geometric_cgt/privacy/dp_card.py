@@ -1,0 +1,186 @@
+r"""The privacy card of a differentially private release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+from torch_geometric_cgt.errors import LedgerError
+from torch_geometric_cgt.privacy.budget import Budget
+from torch_geometric_cgt.privacy.ledger import Ledger
+from torch_geometric_cgt.privacy.units import CappedSample
+
+UNITS = {
+    'record': 'one computation graph: that of one root, with the features and the label of the '
+    'root',
+    'edge': 'one edge: all computation graphs that it is in',
+    'node': 'one node: its features, its label, and all computation graphs that it is in',
+}
+
+GUARANTEED = (
+    'This release is ({epsilon:.3g}, {delta:.2g})-differentially private. Unit: {unit_words}. '
+    'Whatever somebody could conclude from this release, they could have concluded had the unit '
+    'been left out; the probabilities of that differ by a factor of at most {factor}, but for '
+    'cases of probability {delta:.2g}.',
+    'This holds against somebody who knows all other data and has any computing power, and for '
+    'everything that is done with this release later.',
+    'Every stage that looks at the data is in the ledger of this card with its noise; the budget '
+    'is the cost of all of them together.',
+)
+
+CAPPED = (
+    'A node occurs in at most {trees_per_node} computation graphs, an edge in at most '
+    '{trees_per_edge}: the sample that the model learned from has at most {max_parents} parents '
+    'per node.'
+)
+
+NOT_GUARANTEED = (
+    'The numbers of nodes, of labelled nodes, of features and of labels of the source are taken to '
+    'be known, and are stated as they are.',
+    'The sample of neighbours is drawn once and is a part of the data: it is not drawn again '
+    'without the unit.',
+    'Another release from the same source costs again: budgets add up.',
+    'What is true of a whole group of nodes can be learned, also about members who are not in the '
+    'data.',
+)
+
+RECORD = (
+    'A node also occurs in the computation graphs of its neighbours. Those are other records: what '
+    'they say of it is not covered by the unit "record".'
+)
+
+SEEDED = 'The noise was drawn from a seed. Whoever knows that seed can take the noise away.'
+
+GRADIENTS = (
+    'The noise of gradients is made of floating-point numbers, which are not quite Gaussian in '
+    'their last digits.'
+)
+
+
+@dataclass(frozen=True)
+class DPCard:
+    r"""What a differentially private release guarantees.
+
+    Args:
+        epsilon (float): What was spent, for one unit.
+        delta (float): The failure probability.
+        protects (str): The unit: :obj:`"record"`, :obj:`"edge"` or
+            :obj:`"node"`.
+        form (str): The model of trees.
+        num_clusters (int): The number of distinct feature vectors.
+        seeded_noise (bool): Whether the noise came from a seed.
+        ledger (dict): All mechanisms with their noise and cost.
+    """
+
+    epsilon: float
+    delta: float
+    protects: str
+    form: str
+    num_clusters: int
+    seeded_noise: bool
+    ledger: dict[str, Any]
+    k: None = None  # there are no groups of a least size
+
+    mechanism: ClassVar[str] = 'differential privacy'
+
+    @classmethod
+    def of(
+        cls, ledger: Ledger, budget: Budget, form: str, num_clusters: int, seeded_noise: bool
+    ) -> DPCard:
+        r"""The card of a build.
+
+        Args:
+            ledger (Ledger): The ledger of the build.
+            budget (Budget): What was asked for.
+            form (str): The model of trees.
+            num_clusters (int): The number of feature vectors.
+            seeded_noise (bool): Whether the noise came from a seed.
+        """
+        content = ledger.to_dict(budget.delta, [budget.unit])
+        total = content['totals'][0]
+        return cls(
+            total['epsilon'], budget.delta, budget.unit, form, num_clusters, seeded_noise, content
+        )
+
+    @property
+    def unit(self) -> str:
+        r"""What the guarantee speaks of."""
+        return UNITS[self.protects]
+
+    @property
+    def guaranteed(self) -> list[str]:
+        r"""What holds, in sentences."""
+        factor = math.exp(min(self.epsilon, 700.0))
+        facts = {
+            'epsilon': self.epsilon,
+            'delta': self.delta,
+            'unit_words': self.unit,
+            'factor': f'{factor:,.3g}' if factor < 1e6 else f'e^{self.epsilon:.3g}',
+        }
+        sentences = [sentence.format(**facts) for sentence in GUARANTEED]
+        if self.ledger['sample'] is not None:
+            sample = CappedSample(**self.ledger['sample'])
+            sentences.append(
+                CAPPED.format(
+                    trees_per_node=sample.trees_per_node,
+                    trees_per_edge=sample.trees_per_edge,
+                    max_parents=sample.max_parents,
+                )
+            )
+        return sentences
+
+    @property
+    def not_guaranteed(self) -> list[str]:
+        r"""What does not hold, in sentences."""
+        sentences = list(NOT_GUARANTEED)
+        if self.protects == 'record':
+            sentences.insert(0, RECORD)
+        if self.form == 'dp_sgd':
+            sentences.append(GRADIENTS)
+        if self.seeded_noise:
+            sentences.insert(0, SEEDED)
+        return sentences
+
+    @property
+    def summary(self) -> str:
+        r"""The promise in one line."""
+        return (
+            f'epsilon = {self.epsilon:.3g}, delta = {self.delta:.2g} per {self.protects} '
+            f'({self.form}), {self.num_clusters} feature vectors'
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""All of it, for a JSON file."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            'mechanism': self.mechanism,
+            'unit': self.unit,
+            **own,
+            'guaranteed': self.guaranteed,
+            'not_guaranteed': self.not_guaranteed,
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> DPCard:
+        r"""The inverse of :meth:`to_dict`; refuses a card that contradicts itself."""
+        card = cls(**{f.name: content[f.name] for f in fields(cls)})
+        Ledger.from_dict(card.ledger, verify=False)
+        totals = {total['unit']: total for total in card.ledger['totals']}
+        stated = totals.get(card.protects)
+        if stated is None or (stated['epsilon'], stated['delta']) != (card.epsilon, card.delta):
+            raise LedgerError(
+                f'The card claims epsilon = {card.epsilon:g}, delta = {card.delta:g} per '
+                f"'{card.protects}', but its ledger says {stated}: it was altered"
+            )
+        if card.guaranteed != content['guaranteed']:
+            raise LedgerError('The card promises other sentences than its numbers: it was altered')
+        return card
+
+    def verify(self) -> None:
+        r"""Computes again what the entries of the ledger cost, where
+        :obj:`dp-accounting` is installed, and refuses a card that claims less.
+        """
+        if find_spec('dp_accounting') is not None:
+            Ledger.from_dict(self.ledger)
