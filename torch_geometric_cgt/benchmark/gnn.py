@@ -16,6 +16,8 @@ from torch_geometric_cgt.data import TreeShape
 class GNN(nn.Module):
     r"""What the training loop knows of a model: logits and a loss."""
 
+    samples = False  # whether gradients are noisy, because neighbours are drawn
+
     def forward(self, x: Rows, index: Tensor) -> Tensor:
         r"""The logits of each root, ``[B, num_classes]``.
 

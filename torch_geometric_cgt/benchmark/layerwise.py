@@ -40,6 +40,8 @@ class FastGCN(TreeGNN):
             each layer. (default: :obj:`0.5`)
     """
 
+    samples = True
+
     def __init__(
         self,
         convs: Sequence[DrawnMeanConv],

@@ -121,6 +121,8 @@ class NodewiseGNN(TreeGNN):
             each layer. (default: :obj:`0.5`)
     """
 
+    samples = True
+
     def __init__(
         self,
         convs: Sequence[TreeConv],

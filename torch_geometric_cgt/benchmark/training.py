@@ -48,6 +48,7 @@ class GNNConfig:
     hidden_channels: int = 64
     dropout: float = 0.5
     lr: float = 0.01
+    sampled_lr: float = 0.003  # of models that draw neighbours: with larger steps, some get lost
     weight_decay: float = 5e-5
     batch_size: int = 512
     epochs: int = 200
@@ -79,7 +80,9 @@ def train_gnn(name: str, trees: TreeSet, config: GNNConfig, seed: int) -> GNN:
             config.num_sampled,
         )
         optimizer = torch.optim.Adam(
-            model.parameters(), lr=config.lr, weight_decay=config.weight_decay
+            model.parameters(),
+            lr=config.sampled_lr if model.samples else config.lr,
+            weight_decay=config.weight_decay,
         )
         train, val = trees.rows('train'), trees.rows('val')
         best, best_epoch, weights = -1.0, 0, copy.deepcopy(model.state_dict())
