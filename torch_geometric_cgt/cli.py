@@ -19,11 +19,11 @@ from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, Evaluation, evalua
 from torch_geometric_cgt.benchmark.audit_page import write_audit
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experiment
 from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
+from torch_geometric_cgt.benchmark.method_tables import shown_table
 from torch_geometric_cgt.benchmark.report import write_report
 from torch_geometric_cgt.benchmark.results import Results, read_results, write_results
 from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.benchmark.table_files import as_text
-from torch_geometric_cgt.benchmark.text_tables import row_table
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.data.files import require_writable
 from torch_geometric_cgt.datasets import SOURCES, PrivateConfig, SyntheticCGTDataset, load_source
@@ -309,7 +309,7 @@ def benchmark(args: argparse.Namespace) -> None:
     cells = run_cells(keys, args.cells, config, args.root, args.jobs, not args.quiet)
     results = Results.from_cells(cells).only_run()
     for plan in results.tables:
-        print(as_text(row_table(plan)), end='\n\n')
+        print(as_text(shown_table(plan)), end='\n\n')
     print(as_text(results.headline(intervals=False)), end='\n\n')
     print(f'{len(cells)} cells in {args.cells}, {time.monotonic() - started:.0f} seconds')
     print(f'A page of them: cgt report {args.cells} --out report')

@@ -92,4 +92,7 @@ def test_doubtful_rows():
         ('number', 'AS-GCN and FastGCN look swapped'): 6,
         ('shift', 'printed as GraphSage, GCN in the text'): 21,
         ('ablation', 'seems to be with one sampled neighbour, as in scenario 3'): 60,
+        ('privacy', "printed as 'No privacy'; the numbers are those of scenario 1 with k = 30"): 12,
+        ('privacy', 'with delta = 0.01: more than one of n nodes'): 36,
+        ('privacy', 'with delta = 0.1: more than one of n nodes'): 24,
     }

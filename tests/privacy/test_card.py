@@ -1,6 +1,12 @@
 import torch
 
-from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
+from torch_geometric_cgt.privacy import (
+    ClusterCard,
+    PrivacyCard,
+    Total,
+    card_from_dict,
+    privacy_card,
+)
 from torch_geometric_cgt.privacy.card import count_equal_rows
 
 
@@ -44,3 +50,16 @@ def test_equal_rows_are_counted_as_unique_counts_them():
     assert count_equal_rows(rows).tolist() == expected.tolist()
     wide = rows * 2_000_000_000  # columns whose product leaves 64 bits
     assert count_equal_rows(wide).tolist() == expected.tolist()
+
+
+def test_private_groups_promise_no_size():
+    cluster, y = torch.tensor([0, 0, 2]), torch.tensor([0, 1, 1])
+    tokens = torch.tensor([[0, 4], [0, 4], [2, 4]])
+    measured = privacy_card(1, cluster, y, tokens, fan_out=1, num_clusters=4)
+    found = ClusterCard.of(measured, Total('node', 1.5, 1e-3, 'pld'))
+    assert (found.num_clusters, found.k_reached) == (4, 0)
+    assert 'epsilon = 1.5, delta = 0.001, for one node' in found.guaranteed[0]
+    assert 'the smallest has 0 nodes' in found.not_guaranteed[1]
+    assert found.summary.startswith('4 groups of any size') and found.epsilon is None
+    assert card_from_dict(found.to_dict()) == found
+    assert type(card_from_dict(card().to_dict())) is PrivacyCard

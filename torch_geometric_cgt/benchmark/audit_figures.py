@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib
 
-from torch_geometric_cgt.benchmark.figures import PALETTE, STYLE, _figure, _svg
+from torch_geometric_cgt.benchmark.figures import PALETTE, STYLE, as_svg, new_figure
 
 LEAST = 1e-4  # what a logarithmic axis starts from
 LAYERS = ('roots', 'neighbours', 'their neighbours')
@@ -22,7 +22,7 @@ def attack_curves(
         limit (list[tuple[float, float]]): The most that is allowed.
     """
     with matplotlib.rc_context(STYLE):
-        figure, axes = _figure(5.2, 4.2)
+        figure, axes = new_figure(5.2, 4.2)
         axes.plot([LEAST, 1], [LEAST, 1], color='#9aa2ad', linewidth=1, label='guessing')
         allowed = [(max(x, LEAST), y) for x, y in limit]
         axes.plot(*zip(*allowed, strict=True), color='#b3261e', lw=1.2, ls='--', label='limit')
@@ -32,7 +32,7 @@ def attack_curves(
         axes.set(xscale='log', yscale='log', xlim=(1e-3, 1), ylim=(1e-3, 1))
         axes.set(xlabel='share of others taken for members', ylabel='share of members found')
         axes.legend(frameon=False, fontsize=9, loc='lower right')
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def support_bars(histogram: Sequence[Sequence[int]], bins: Sequence[int]) -> str:
@@ -43,7 +43,7 @@ def support_bars(histogram: Sequence[Sequence[int]], bins: Sequence[int]) -> str
         bins (list[int]): The lower ends of the bins.
     """
     with matplotlib.rc_context(STYLE):
-        figure, axes = _figure(5.2, 3.1)
+        figure, axes = new_figure(5.2, 3.1)
         width = 0.8 / len(histogram)
         for layer, counts in enumerate(histogram):
             total = max(1, sum(counts))
@@ -56,7 +56,7 @@ def support_bars(histogram: Sequence[Sequence[int]], bins: Sequence[int]) -> str
         axes.tick_params(axis='x', length=0, labelsize=8)
         axes.set(xlabel='source roots that show the path', ylabel='share of nodes')
         axes.legend(frameon=False, fontsize=9)
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def _names(bins: Sequence[int]) -> list[str]:

@@ -13,6 +13,8 @@ from torch_geometric_cgt.datasets import SOURCES
 DATASETS = ('Cora', 'CiteSeer', 'PubMed', 'Computers', 'Photo', 'CS', 'Physics')
 AGGREGATION = ('GCN', 'SGC', 'GIN', 'GAT')
 SAMPLING = ('GraphSAGE', 'AS-GCN', 'FastGCN', 'PASS')
+EDGES = ('edge addition x2', 'edge addition x10', 'edge deletion 50 %', 'edge deletion 100 %')
+NOISE = 'attribute noise x5'
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Experiment:
     variants: tuple[str, ...] = ('',)
     scenario: str | None = None  # the number it has in the paper
     metric: str = 'accuracy'
+    variant_name: str = 'generator'
+    compares_methods: bool = False  # by what others could find out
 
     def keys(
         self,
@@ -154,6 +158,47 @@ EXPERIMENTS = {
             AGGREGATION,
             DATASETS[:2],
             ('shuffled labels', 'random children'),
+        ),
+        Experiment(
+            'privacy',
+            'Privacy and performance',
+            'noisy edges',
+            ('0', '2', '4'),
+            AGGREGATION,
+            DATASETS[:1],
+            (
+                'k=30',
+                'k=100',
+                'k=500',
+                'k=1000',
+                'clusters epsilon=1',
+                'clusters epsilon=10',
+                'clusters epsilon=25',
+                'dp-sgd epsilon=1',
+                'dp-sgd epsilon=10',
+                'histograms epsilon=1',
+                'histograms epsilon=10',
+            ),
+            variant_name='privacy',
+        ),
+        Experiment(
+            'baselines',
+            'Simple privacy baselines',
+            'noisy edges',
+            ('0',),
+            AGGREGATION,
+            DATASETS[:1],
+            (
+                *EDGES,
+                NOISE,
+                *(f'{NOISE} + {edges}' for edges in EDGES),
+                'k=5',
+                'k=100',
+                'k=500',
+                'k=1000',
+            ),
+            variant_name='method',
+            compares_methods=True,
         ),
     )
 }

@@ -31,7 +31,7 @@ SMALL = (2.9, 2.2)  # inches
 def scatter(models: list[str], original: list[float], generated: list[float]) -> str:
     r"""Scores on the generated graph against those on the original."""
     with matplotlib.rc_context(STYLE):
-        figure, axes = _figure(4.6, 4.2)
+        figure, axes = new_figure(4.6, 4.2)
         low = min(*original, *generated) - 0.05
         high = min(1.02, max(*original, *generated) + 0.05)
         _diagonal(axes, low, high)
@@ -40,7 +40,7 @@ def scatter(models: list[str], original: list[float], generated: list[float]) ->
             axes.scatter([x], [y], color=[color], s=46, label=model, zorder=2)
         axes.set(xlabel='accuracy on the original', ylabel='accuracy on the generated graph')
         axes.legend(frameon=False, loc='upper left')
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def pair_scatter(
@@ -60,7 +60,7 @@ def pair_scatter(
         limits (tuple[float, float]): Of both axes.
     """
     with matplotlib.rc_context(STYLE):
-        figure, axes = _figure(4.6, 5.0)
+        figure, axes = new_figure(4.6, 5.0)
         _diagonal(axes, *limits)
         color = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(datasets)}
         marker = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(models)}
@@ -85,52 +85,7 @@ def pair_scatter(
         figure.legend(
             handles=handles, loc='outside lower center', ncols=4, frameon=False, fontsize=9
         )
-        return _svg(figure)
-
-
-def bars(
-    labels: Sequence[str],
-    means: Mapping[str, Sequence[float | None]],
-    paper: Mapping[str, Sequence[float | None]],
-) -> str:
-    r"""Mean scores, one group of bars per label.
-
-    Args:
-        labels (list[str]): Of the groups.
-        means (dict[str, list]): The heights of each column, :obj:`None`
-            where there is no bar; a group without any was not run.
-        paper (dict[str, list]): Heights at which a line is drawn over a bar.
-    """
-    with matplotlib.rc_context({**STYLE, 'font.size': 9}):
-        figure, axes = _figure(max(SMALL[0], 0.75 * len(labels)), SMALL[1])
-        width = 0.8 / len(means)
-        for i, (column, heights) in enumerate(means.items()):
-            left = [x - 0.4 + i * width for x in range(len(labels))]
-            shown = [(start, h) for start, h in zip(left, heights, strict=True) if h is not None]
-            axes.bar(
-                [start for start, _ in shown],
-                [height for _, height in shown],
-                width * 0.92,
-                align='edge',
-                color=COLORS[column],
-            )
-            for start, line in zip(left, paper.get(column, []), strict=column in paper):
-                if line is not None:
-                    axes.plot([start, start + width * 0.92], [line] * 2, color='#000', lw=1.5)
-        for x, heights in enumerate(zip(*means.values(), strict=True)):
-            if all(height is None for height in heights):
-                axes.text(
-                    x, 0.03, 'not run', rotation=90, ha='center', va='bottom', color='#98a0ab'
-                )
-        long = max(map(len, labels)) > 8
-        axes.set_xticks(
-            range(len(labels)), labels, rotation=30 * long, ha='right' if long else 'center'
-        )
-        axes.tick_params(axis='x', length=0)
-        axes.set(xlim=(-0.6, len(labels) - 0.4), ylim=(0, 1), yticks=[0, 0.25, 0.5, 0.75, 1])
-        axes.grid(axis='y', color='#dfe3e8', linewidth=0.7)
-        axes.set_axisbelow(True)
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def histogram(counts: Mapping[str, Sequence[int]], label: str, small: bool = False) -> str:
@@ -143,7 +98,7 @@ def histogram(counts: Mapping[str, Sequence[int]], label: str, small: bool = Fal
             of many such figures at once. (default: :obj:`False`)
     """
     with matplotlib.rc_context({**STYLE, 'font.size': 9} if small else STYLE):
-        figure, axes = _figure(*(SMALL if small else (4.6, 3.1)))
+        figure, axes = new_figure(*(SMALL if small else (4.6, 3.1)))
         for column, values in counts.items():
             total = max(1, sum(values))
             axes.stairs(
@@ -158,13 +113,13 @@ def histogram(counts: Mapping[str, Sequence[int]], label: str, small: bool = Fal
         axes.set(xlabel=label, ylabel='' if small else 'share of computation graphs')
         if not small:
             axes.legend(frameon=False)
-        return _svg(figure)
+        return as_svg(figure)
 
 
 def loss_curve(train: list[float], holdout: list[float], best: int) -> str:
     r"""The likelihood during the fit."""
     with matplotlib.rc_context(STYLE):
-        figure, axes = _figure(4.6, 3.1)
+        figure, axes = new_figure(4.6, 3.1)
         epochs = range(1, len(train) + 1)
         axes.plot(epochs, train, color=COLORS['original'], label='training')
         if holdout:
@@ -172,10 +127,11 @@ def loss_curve(train: list[float], holdout: list[float], best: int) -> str:
             axes.axvline(best + 1, color='#9aa2ad', linewidth=1, linestyle=':', label='kept')
         axes.set(xlabel='epoch', ylabel='negative log-likelihood per token')
         axes.legend(frameon=False)
-        return _svg(figure)
+        return as_svg(figure)
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
+    r"""A figure with one pair of axes, in inches."""
     figure = Figure(figsize=(width, height), layout='constrained')
     return figure, figure.add_subplot()
 
@@ -191,7 +147,8 @@ def _diagonal(axes: Axes, low: float, high: float) -> None:
     axes.set(xticks=ticks, yticks=ticks)
 
 
-def _svg(figure: Figure) -> str:
+def as_svg(figure: Figure) -> str:
+    r"""A figure as text, of the size that the page gives it."""
     buffer = io.StringIO()
     figure.savefig(buffer, format='svg', metadata={'Date': None}, transparent=True)
     text = buffer.getvalue()

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform, Compose
 
 from torch_geometric_cgt.benchmark.cells import CellKey
-from torch_geometric_cgt.benchmark.evaluate import tree_sets
+from torch_geometric_cgt.benchmark.evaluate import SourceTrees, tree_sets
 from torch_geometric_cgt.benchmark.training import TreeSet
 from torch_geometric_cgt.benchmark.variants import find_variant
-from torch_geometric_cgt.data import random_split
+from torch_geometric_cgt.data import TreeShape, random_split
 from torch_geometric_cgt.data.split import masks_of
 from torch_geometric_cgt.datasets import SyntheticCGTDataset, load_source
 from torch_geometric_cgt.datasets.source import check_source
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.transforms import AddNoisyEdges, BiasedTraining
+
+# Levels of these are noisy edges per node.
+NOISY = ('aggregation', 'sampling', 'ablation', 'control', 'privacy', 'baselines')
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,9 @@ class Graphs:
 
 def graph_of(key: CellKey, config: BenchmarkConfig) -> GraphSpec:
     r"""The graph that a cell is measured on."""
-    spec = GraphSpec(key.dataset, config.num_neighbors, variant=key.variant, seed=key.seed)
-    if key.experiment in ('aggregation', 'sampling', 'ablation', 'control'):
+    variant = '' if key.variant == f'k={config.k}' else key.variant  # two names of one graph
+    spec = GraphSpec(key.dataset, config.num_neighbors, variant=variant, seed=key.seed)
+    if key.experiment in NOISY:
         noise = int(key.level)
         grown = tuple(fan_out + noise for fan_out in config.num_neighbors)
         return replace(spec, num_neighbors=grown, noise=noise)
@@ -81,7 +87,8 @@ def load_graph(spec: GraphSpec) -> Data:
 
 
 def make_graphs(spec: GraphSpec, config: BenchmarkConfig, root: Path | None = None) -> Graphs:
-    r"""Builds, or reads, the synthetic graph and encodes all three.
+    r"""Builds, or reads, the synthetic graph and encodes all three; or
+    perturbs the original one, which then has the place of the generated graph.
 
     Args:
         spec (GraphSpec): Which graph.
@@ -91,6 +98,9 @@ def make_graphs(spec: GraphSpec, config: BenchmarkConfig, root: Path | None = No
     """
     data, variant = load_graph(spec), find_variant(spec.variant)
     started = time.monotonic()
+    if variant.perturb is not None:
+        sets = perturbed_sets(data, variant.perturb(spec.seed), spec)
+        return Graphs(sets, {'build_seconds': round(time.monotonic() - started, 1)})
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # homogeneous clusters are in the card
         dataset = SyntheticCGTDataset(
@@ -103,9 +113,29 @@ def make_graphs(spec: GraphSpec, config: BenchmarkConfig, root: Path | None = No
             **{'k': config.k, **variant.build},
         )
     facts: dict[str, Any] = {'build_seconds': round(time.monotonic() - started, 1)}
-    if dataset.history is not None:
-        facts['holdout_nll'] = round(min(dataset.history['holdout_nll']), 4)
+    if holdout := (dataset.history or {}).get('holdout_nll'):  # private builds hold nothing out
+        facts['holdout_nll'] = round(min(holdout), 4)
     sets = tree_sets(check_source(data), dataset, spec.seed)
     if variant.spoil is not None:
         sets['generated'] = variant.spoil(sets['generated'], spec.seed)
     return Graphs(sets, facts)
+
+
+def perturbed_sets(
+    data: Data, transforms: Sequence[BaseTransform], spec: GraphSpec
+) -> dict[str, TreeSet]:
+    r"""Computation graphs of a graph and of its perturbation, with the same
+    labels and splits.
+
+    Args:
+        data (Data): The original graph.
+        transforms (list[BaseTransform]): What is done to it.
+        spec (GraphSpec): Which graph it is.
+    """
+    shape = TreeShape.of(spec.num_neighbors)
+    sets: dict[str, TreeSet] = {}
+    for column, graph in [('original', data), ('generated', Compose(list(transforms))(data))]:
+        source = check_source(graph)
+        trees = SourceTrees(source, shape, spec.seed, spec.seed)
+        sets[column] = trees.with_features(source.data.x)
+    return sets

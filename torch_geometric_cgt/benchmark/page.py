@@ -9,12 +9,14 @@ from itertools import zip_longest
 from typing import Any
 
 from torch_geometric_cgt.benchmark import figures
+from torch_geometric_cgt.benchmark.bar_figures import FEW, bars
 from torch_geometric_cgt.benchmark.experiments import DATASETS
+from torch_geometric_cgt.benchmark.method_tables import shown_table
 from torch_geometric_cgt.benchmark.metrics import Pair
 from torch_geometric_cgt.benchmark.results import Results
 from torch_geometric_cgt.benchmark.tables import PAIRS, STATISTICS, ExperimentTable, Row
 from torch_geometric_cgt.benchmark.template import render
-from torch_geometric_cgt.benchmark.text_tables import NOT_RUN, row_table
+from torch_geometric_cgt.benchmark.text_tables import NOT_RUN
 
 
 def render_page(results: Results) -> str:
@@ -44,17 +46,21 @@ def _section(results: Results, table: ExperimentTable) -> dict[str, Any]:
         'run': sum(s.run for s in total),
         'asked': sum(s.asked for s in total),
         'summary': results.summary(table) if table.kind == 'pairs' else None,
-        'rows': row_table(table),
+        'rows': shown_table(table),
         'scatters': _scatters(table),
         'bars': _bars(table),
         'bars_by': _bars_by(table),
-        'has_many_bars': len({(row.key.level, row.key.variant) for row in table.rows}) > 3,
+        'has_many_bars': len(table.variants if len(table.variants) > 1 else _levels(table)) > 3,
         'histograms': _histograms(table),
     }
 
 
 def _scatters(table: ExperimentTable) -> list[tuple[str, str]]:
-    r"""Ours, and the paper's of the same rows on the same axes."""
+    r"""Ours, and the paper's of the same rows on the same axes; too much to
+    see where there are many variants.
+    """
+    if len(table.variants) > FEW:
+        return []
     rows = [row for row in table.rows if row.pair()]
     every = [*_points(rows, Row.pair), *_points(rows, Row.paper_pair)]
     ends = [value for *_, x, y in every for value in (x, y)]
@@ -85,36 +91,41 @@ def _points(
 
 def _bars_by(table: ExperimentTable) -> str:
     r"""What makes the difference between groups of bars."""
-    several = len({row.key.level for row in table.rows}) > 1 or len(table.variants) == 1
-    return table.experiment.level_name if several else 'generator'
+    e = table.experiment
+    return e.variant_name if len(table.variants) > 1 else e.level_name
 
 
 def _bars(table: ExperimentTable) -> list[tuple[str, str]]:
-    r"""For each dataset, means over its models that were run."""
+    r"""For each dataset, and for each level where there are several variants,
+    means over the models that were run.
+    """
     out = []
-    levels = list(dict.fromkeys(row.key.level for row in table.rows))
+    levels, by_variant = _levels(table), len(table.variants) > 1
     for dataset in table.datasets:
-        rows = [row for row in table.rows if row.key.dataset == dataset and row.pair()]
-        groups = {
-            (level, variant): [r for r in rows if (r.key.level, r.key.variant) == (level, variant)]
-            for level in levels
-            for variant in table.variants
-        }
-        if not rows:
-            continue
-        means = {c: [_mean(r.mean(c) for r in g) for g in groups.values()] for c in PAIRS}
-        paper = {
-            c: [_mean(r.paper_mean(c) for r in g) for g in groups.values()]
-            for c in ('original', 'generated')
-        }
-        labels = [_label(table, levels, *key) for key in groups]
-        out.append((dataset, figures.bars(labels, means, paper)))
+        for shown in [[level] for level in levels] if by_variant else [levels]:
+            rows = [r for r in table.rows if r.key.dataset == dataset and r.key.level in shown]
+            rows = [row for row in rows if row.pair()]
+            if not rows:
+                continue
+            groups = [
+                [r for r in rows if (r.key.level, r.key.variant) == (level, variant)]
+                for level in shown
+                for variant in table.variants
+            ]
+            means = {c: [_mean(r.mean(c) for r in g) for g in groups] for c in PAIRS}
+            paper = {
+                c: [_mean(r.paper_mean(c) for r in g) for g in groups]
+                for c in ('original', 'generated')
+            }
+            labels = [v or 'default' for v in table.variants] if by_variant else levels
+            caption = [dataset, f'{shown[0]} {table.experiment.level_name}']
+            several = by_variant and len(levels) > 1
+            out.append((', '.join(caption[: 1 + several]), bars(labels, means, paper)))
     return out
 
 
-def _label(table: ExperimentTable, levels: list[str], level: str, variant: str) -> str:
-    shown = [level] if len(levels) > 1 or len(table.variants) == 1 else []
-    return ', '.join(shown + [variant or 'default'] * (len(table.variants) > 1))
+def _levels(table: ExperimentTable) -> list[str]:
+    return list(dict.fromkeys(row.key.level for row in table.rows))
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

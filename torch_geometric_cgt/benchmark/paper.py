@@ -6,7 +6,9 @@ Benchmarking Graph Neural Networks", ICML 2023. They are copied as printed,
 in the names of :mod:`~torch_geometric_cgt.benchmark.experiments`; where the
 print is doubtful, or level or model were set right, a row says why. The
 paper also prints correlations per dataset: those are computed here instead,
-from the rows. The one of Computers in scenario 2 (0.958) belongs to Photo.
+from the rows. The one of Computers in scenario 2 (0.958) belongs to Photo, and
+Spearman's of the privacy table do not follow from its rows (0.935 for those of
+scenario 1, where 0.950 is printed). Its DP-SGD has budgets of its own.
 """
 
 from __future__ import annotations

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
+from torch_geometric_cgt.benchmark.method_tables import shown_table
 from torch_geometric_cgt.benchmark.summary import Summary, summarize
 from torch_geometric_cgt.benchmark.table_files import as_json, write_tables
 from torch_geometric_cgt.benchmark.tables import ExperimentTable, tables_of
 from torch_geometric_cgt.benchmark.template import can_render
-from torch_geometric_cgt.benchmark.text_tables import TextTable, row_table, summary_table
+from torch_geometric_cgt.benchmark.text_tables import TextTable, summary_table
 from torch_geometric_cgt.data.files import write_text
 
 RUN = ('commit', 'version', 'k', 'command')  # facts that cells of one run share
@@ -56,6 +57,8 @@ class Results:
         r"""One line per dataset of one experiment, and one over all."""
         lines = []
         for summary in self.summaries[table.experiment.name]:
+            if len(table.datasets) == 1 and not summary.dataset:
+                continue  # it would say the same again
             name = summary.dataset or 'All'
             if table.variants != ['']:
                 name += f', {summary.variant or "default"}'
@@ -106,7 +109,7 @@ def write_results(folder: Path, results: Results) -> list[Path]:
     summaries = [s.record() for found in results.summaries.values() for s in found]
     tables = {'summary': (summaries, results.headline())}
     for table in results.tables:
-        tables[table.experiment.name] = (table.records(), row_table(table))
+        tables[table.experiment.name] = (table.records(), shown_table(table))
     paths += write_tables(folder / 'tables', tables)
     if can_render():
         from torch_geometric_cgt.benchmark.page import render_page

@@ -156,11 +156,16 @@ def _run_cell(
     same = done.get(_work(key, config))
     if same is not None:
         return Cell(key, same.scores)
-    usual = done.get(_work(replace(key, variant=''), config))
+    usual = _work(replace(key, variant=''), config)
+    originals = {
+        _work(replace(c.key, variant=''), config): c.scores['original']
+        for c in done.values()
+        if 'original' in c.scores
+    }
     found = {}
     for column, trees in sets.items():
-        if usual is not None and column == 'original':  # no variant touches it
-            found[column] = usual.scores[column]
+        if usual in originals and column == 'original':  # no variant touches it
+            found[column] = originals[usual]
         else:
             found[column] = _score(key, trees, config)
     return Cell(key, found)

@@ -27,6 +27,11 @@ class Summary:
     same: dict[str, Estimate]  # the paper's, on rows that were run
     paper: dict[str, Estimate]  # the paper's, on all of its rows
 
+    @property
+    def is_claim(self) -> bool:
+        r"""Whether it is a merit to be better: what is broken should fail."""
+        return not self.variant or self.experiment == 'privacy'
+
     def is_better(self, name: str) -> bool:
         r"""Whether a measure is better than the paper's on the same rows."""
         ours, theirs = self.ours[name].value, self.same[name].value

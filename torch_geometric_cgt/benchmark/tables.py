@@ -13,6 +13,7 @@ from torch_geometric_cgt.benchmark.cells import Cell, CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, Experiment
 from torch_geometric_cgt.benchmark.metrics import Pair
 from torch_geometric_cgt.benchmark.paper import PaperRow, read_paper
+from torch_geometric_cgt.benchmark.perturbations import reidentification_of
 
 PAIRS = ('original', 'quantized', 'generated')
 DISTANCES = ('generated to quantized', 'quantized to original')
@@ -98,15 +99,16 @@ class ExperimentTable:
     def values(self) -> list[Value]:
         r"""The columns that a person reads."""
         if self.kind == 'pairs':
-            return [Value(column, column, self.experiment.metric) for column in PAIRS]
+            columns = ('original', 'generated') if self.experiment.compares_methods else PAIRS
+            return [Value(column, column, self.experiment.metric) for column in columns]
         if self.kind == 'score':
             return [Value('score', 'score', self.experiment.metric)]
         found = [c.scores for row in self.rows for c in row.cells.values()]
-        columns = dict.fromkeys([*DISTANCES, *(column for scores in found for column in scores)])
+        names = dict.fromkeys([*DISTANCES, *(column for scores in found for column in scores)])
         return [
             Value(f'{statistic.replace("_", " ")}, {column}', column, statistic)
             for statistic in STATISTICS
-            for column in columns
+            for column in names
         ]
 
     @property
@@ -136,6 +138,10 @@ class ExperimentTable:
             for value in self.values:
                 out[f'paper {value.name}'] = row.paper_mean(value.column)
             out['paper doubtful'] = row.paper.doubtful if row.paper else ''
+        if self.experiment.compares_methods:
+            chance = reidentification_of(key.variant)
+            out['node re-identification'] = chance.node if chance else None
+            out['edge re-identification'] = chance.edge if chance else None
         return out
 
 
@@ -145,7 +151,7 @@ def tables_of(
     r"""All experiments, run or not, each with all of its rows.
 
     Cells beyond the plan of an experiment, or of an experiment that is not
-    planned, have rows as well.
+    planned, have rows as well, and so has what the paper alone has.
 
     Args:
         cells (dict): The cells that were run.
@@ -167,7 +173,7 @@ def _table(
     runs: Mapping[CellKey, dict[int, Cell]],
     paper: Mapping[CellKey, PaperRow],
 ) -> ExperimentTable:
-    extra = [key for key in runs if key.experiment == experiment.name]
+    extra = [key for key in [*runs, *paper] if key.experiment == experiment.name]
     keys = list(dict.fromkeys([*experiment.keys(), *extra]))
     place = {name: i for i, name in enumerate(dict.fromkeys(key.dataset for key in keys))}
     keys.sort(key=lambda key: place[key.dataset])  # those of a dataset stay together

@@ -71,7 +71,7 @@ def row_table(table: ExperimentTable) -> TextTable:
     has_paper = any(row.paper for row in table.rows)
     is_pairs = table.kind == 'pairs'
     header = ['Dataset', experiment.level_name.capitalize()]
-    header += ['Generator'] * has_variant + ['Model'] * has_model
+    header += [experiment.variant_name.capitalize()] * has_variant + ['Model'] * has_model
     num_keys = len(header) - 1
     header += [_title(v.name) for v in values] + ['Difference'] * is_pairs + ['Seeds']
     theirs = [v for v in values if v.column != 'quantized']
@@ -83,7 +83,7 @@ def row_table(table: ExperimentTable) -> TextTable:
     for row in table.rows:
         line = [row.key.dataset, row.key.level]
         line += [row.key.variant or 'default'] * has_variant + [row.key.model] * has_model
-        line += [_score(row, value) for value in values]
+        line += [score(row, value) for value in values]
         line += [_difference(row)] * is_pairs + [str(len(row.cells)) if row.is_run else '']
         if has_paper:
             line += _paper(row, theirs, reasons, is_pairs)
@@ -110,7 +110,7 @@ def summary_table(
     marks = {}
     for name, summary in summaries:
         for i, measure in enumerate(MEASURES):
-            if not summary.variant and summary.is_better(measure):  # what is broken should fail
+            if summary.is_claim and summary.is_better(measure):
                 marks[len(body), 2 + i] = 'better'
         is_run = summary.run > 0
         has_pairs = any(e.value is not None for e in summary.ours.values())
@@ -142,7 +142,8 @@ def _estimate(found: dict[str, Estimate], measure: str, intervals: bool) -> str:
     return f'{text} [{number(one.low, digits)}, {number(one.high, digits)}]'
 
 
-def _score(row: Row, value: Value) -> str:
+def score(row: Row, value: Value) -> str:
+    r"""The mean over seeds and, with several, the deviation."""
     if not row.is_run:
         return NOT_RUN
     mean, std = row.mean(value.column, value.metric), row.std(value.column, value.metric)

@@ -6,7 +6,9 @@ import copy
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +32,14 @@ from torch_geometric_cgt.datasets.sharpness import (
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.datasets.work import Outcome, once
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.privacy import PrivacyCard, privacy_card
+from torch_geometric_cgt.privacy import (
+    Budget,
+    ClusterCard,
+    Ledger,
+    PrivacyCard,
+    Total,
+    privacy_card,
+)
 from torch_geometric_cgt.privacy.min_support import NUM_DRAWS, SupportRule
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.training import FitResult, World, fit
@@ -100,6 +109,7 @@ class Run:
     codebook: Tensor  # [m, F] the mean feature vectors
     task_weight: float
     rule: SupportRule | None = None  # that trees must keep
+    cost: Total | None = None  # of private clusters
     scene: Tensor  # [n] of each root
     table: SceneTable
     generator: CGTGenerator
@@ -133,6 +143,7 @@ class Run:
             tensors, facts = once(self.work, 'quantize', self._quantize, self.world)
         self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
         self.task_weight = facts['task_weight']
+        self.cost = Total(**facts['cost']) if 'cost' in facts else None
 
     def _quantize(self) -> Outcome:
         data = copy.copy(self.source.data)
@@ -150,7 +161,13 @@ class Run:
             bar.total = bar.n  # it stops where another step would not help
             bar.refresh()
         tensors = {'cluster': found.cluster, 'codebook': found.codebook}
-        return tensors, {'task_weight': found.task_weight}
+        facts: dict[str, Any] = {'task_weight': found.task_weight}
+        if found.entries and self.config.cluster_epsilon is not None:
+            num_nodes = found.cluster.numel()
+            budget = Budget.of(self.config.cluster_epsilon, None, num_nodes, 'node')
+            ledger = Ledger([entry.stage for entry in found.entries], found.entries)
+            facts['cost'] = asdict(ledger.total('node', budget.delta))
+        return tensors, facts
 
     def encode(self) -> PrivacyCard | None:
         r"""One computation graph of each root, to count what is unique among
@@ -166,15 +183,17 @@ class Run:
                 for index in torch.arange(total).split(ENCODE_BLOCK):
                     blocks.append(self.draw_tokens(index, rng)[:, :size].int())
                     bar.update(index.numel())
-            return privacy_card(
-                self.config.k,
+            card = privacy_card(
+                self.config.quantize().k,
                 self.cluster,
                 self.source.data.y,
                 torch.cat(blocks),
                 self.shape.num_neighbors[0],
                 self.task_weight,
                 self.config.min_support,
+                self.codebook.size(0),
             )
+            return card if self.cost is None else ClusterCard.of(card, self.cost)
 
     def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:
         r"""Fresh token trees of some roots."""

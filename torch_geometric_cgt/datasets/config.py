@@ -35,6 +35,7 @@ class BuildConfig:
     generator: dict[str, Any] = field(default_factory=dict)
     fit: FitConfig = field(default_factory=FitConfig)
     private: PrivateConfig | None = None
+    cluster_epsilon: float | None = None  # of the codebook; all else is not private
 
     def __post_init__(self) -> None:
         self.quantize()
@@ -56,6 +57,11 @@ class BuildConfig:
 
     def _check_private(self) -> None:
         r"""Refuses arguments that a differentially private build would not look at."""
+        if self.cluster_epsilon is not None:
+            raise ValueError(
+                f"'cluster_epsilon' is for clusters alone (got {self.cluster_epsilon}): 'epsilon' "
+                f'pays for them as well'
+            )
         for name in ('num_clusters', 'l', 'num_scenes', 'min_support', 'generator'):
             value = getattr(self, name)
             if value not in (None, {}):
@@ -71,6 +77,17 @@ class BuildConfig:
 
     def quantize(self, device: torch.device | str = 'cpu') -> Quantize:
         r"""The quantization that was asked for."""
+        if self.cluster_epsilon is not None:  # clusters of any size, found without a task
+            return Quantize(
+                1,
+                self.num_clusters,
+                method='dp',
+                epsilon=self.cluster_epsilon,
+                seed=stage_seed(self.seed, 'quantize'),
+                l=self.l,
+                task_weight=None if self.task_weight == 'auto' else self.task_weight,
+                device=device,
+            )
         return Quantize(
             self.k,
             self.num_clusters,
@@ -112,7 +129,8 @@ class BuildConfig:
         own = {**asdict(self), 'num_neighbors': list(self.num_neighbors)}
         own['fit'] = self.fit.to_dict()
         if self.private is None:  # builds without a rule keep the names they had before it
-            new = [name for name in ('min_support', 'private') if own[name] is None]
+            optional = ('min_support', 'cluster_epsilon', 'private')
+            new = [name for name in optional if own[name] is None]
             return {name: value for name, value in own.items() if name not in new}
         used = ('num_neighbors', 'num_samples', 'seed', 'private')  # the rest has no part in it
         return {name: own[name] for name in used}

@@ -25,7 +25,7 @@ from torch_geometric_cgt.datasets.built import Build
 from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
-from torch_geometric_cgt.privacy import Card, DPCard, card_from_dict
+from torch_geometric_cgt.privacy import Card, ClusterCard, DPCard, card_from_dict
 from torch_geometric_cgt.version import __version__
 
 FORMAT = 1
@@ -145,7 +145,7 @@ def describe(release: Release) -> str:
     limits = '\n'.join(f'- {sentence}' for sentence in privacy.not_guaranteed)
     edges = '' if source['num_edges'] is None else f'{source["num_edges"]:,} edges, '
     codebook = 'the mean feature vector of each group'
-    if privacy.k is None:
+    if isinstance(privacy, DPCard | ClusterCard):
         codebook = 'the noisy mean feature vector of each group'
     return f"""# Synthetic substitute of {source['name']}
 

@@ -121,6 +121,11 @@ class SyntheticCGTDataset(Dataset):
         private_args (dict, optional): Further arguments of
             :class:`~torch_geometric_cgt.datasets.PrivateConfig`, for a release
             with an :obj:`epsilon`. (default: :obj:`None`)
+        cluster_epsilon (float, optional): The budget, per node, of a codebook
+            that is differentially private, while all else is not: what the
+            paper calls DP k-means, and not end-to-end privacy. No :obj:`k`
+            holds, and the noise does not follow from the seed.
+            (default: :obj:`None`)
     """
 
     def __init__(
@@ -146,6 +151,7 @@ class SyntheticCGTDataset(Dataset):
         fit_config: FitConfig | None = None,
         resume: bool = True,
         private_args: dict[str, Any] | None = None,
+        cluster_epsilon: float | None = None,
     ) -> None:
         private = PrivateConfig.of(epsilon, delta, private_args)
         config = BuildConfig(
@@ -161,6 +167,7 @@ class SyntheticCGTDataset(Dataset):
             generator=dict(generator_args or {}),
             fit=fit_config or FitConfig(),
             private=private,
+            cluster_epsilon=cluster_epsilon,
         )
         checked = check_source(source)
         config.check(checked.data.num_nodes, checked.root.numel(), checked.num_classes)

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch_geometric_cgt.privacy.budget import Budget
 from torch_geometric_cgt.privacy.card import PrivacyCard, privacy_card
+from torch_geometric_cgt.privacy.cluster_card import ClusterCard
 from torch_geometric_cgt.privacy.dp_card import DPCard
 from torch_geometric_cgt.privacy.entry import Entry
 from torch_geometric_cgt.privacy.ledger import Ledger, Total
@@ -29,6 +30,7 @@ def card_from_dict(content: dict[str, Any]) -> Card:
     """
     cards: dict[str, type[PrivacyCard] | type[DPCard]] = {
         PrivacyCard.mechanism: PrivacyCard,
+        ClusterCard.mechanism: ClusterCard,
         DPCard.mechanism: DPCard,
     }
     if content['mechanism'] not in cards:
@@ -41,6 +43,7 @@ __all__ = [
     'Budget',
     'CappedSample',
     'Card',
+    'ClusterCard',
     'DPCard',
     'DiscreteGaussian',
     'Entry',

@@ -154,6 +154,7 @@ def privacy_card(
     fan_out: int,
     task_weight: float = 0.0,
     min_support: int | None = None,
+    num_clusters: int | None = None,
 ) -> PrivacyCard:
     r"""Measures a clustering and the computation graphs that were learned from.
 
@@ -169,8 +170,10 @@ def privacy_card(
             when groups were formed. (default: :obj:`0.0`)
         min_support (int, optional): The number of source nodes that show each
             path of the release. (default: :obj:`None`)
+        num_clusters (int, optional): The number of groups, where some may be
+            empty. (default: :obj:`None`)
     """
-    sizes = torch.bincount(cluster)
+    sizes = torch.bincount(cluster, minlength=num_clusters or 0)
     labelled = y >= 0
     labels = label_homogeneity(cluster, y.clamp(min=-1))
     children = tokens[:, 1 : 1 + fan_out].sort(dim=1).values

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric_cgt.datasets.config import BuildConfig, stage_seed
 from torch_geometric_cgt.datasets.release import Release
 from torch_geometric_cgt.datasets.source import Source
-from torch_geometric_cgt.privacy import PrivacyCard
+from torch_geometric_cgt.privacy import ClusterCard, PrivacyCard
 from torch_geometric_cgt.privacy.audit.attacks import Attacks, attack, audit_build, audit_canaries
 from torch_geometric_cgt.privacy.audit.check import Check
 from torch_geometric_cgt.privacy.audit.closest import closest_records
@@ -103,7 +103,7 @@ class AuditRun:
     def groups(self) -> list[Check]:
         r"""The size of groups, where the card speaks of them."""
         card = self.release.privacy
-        if not isinstance(card, PrivacyCard):
+        if not isinstance(card, PrivacyCard) or isinstance(card, ClusterCard):
             return []
         return check_groups(card, self.release.codebook, self.source.data, self.cluster)
 
