@@ -158,7 +158,7 @@ def test_the_form_is_chosen_by_records_and_budget():
     assert form(2485, 1.0) == 'histograms'
     assert form(200_000, 1.0) == 'dp_sgd'
     assert form(200_000, 1.0, form='histograms') == 'histograms'
-    assert form(10_000, 4.0) == 'dp_sgd' and form(10_000, 4.0, unit='node') == 'histograms'
+    assert form(2485, 4.0) == 'dp_sgd' and form(2485, 4.0, unit='node') == 'histograms'
 
 
 def test_splits_of_the_source_come_out_as_noisy_counts(graph, tmp_path):

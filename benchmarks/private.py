@@ -1,0 +1,139 @@
+r"""Differential privacy from end to end: GNN scores and canaries at some budgets.
+
+    python benchmarks/private.py --sources Cora --epsilon 1 4 10 --cells private.jsonl
+    python benchmarks/private.py --sources PubMed --epsilon 10 --unit node --cells private.jsonl
+    python benchmarks/private.py --sources Cora --epsilon 1 4 --canaries 200 --cells private.jsonl
+    python benchmarks/private.py --cells private.jsonl --show
+
+Every stage is in one ledger, delta = n^-1.1, s = 5, L = 2, largest component, 50/10/40, noise from the
+operating system. 'generated' is trained and tested on generated graphs, 'transfer' trained on
+generated and tested on original ones. With ``--canaries``, a build from the source with made-up
+records is attacked instead, and the lower bound on epsilon is kept; ``--epsilon 1e4`` is a build with
+next to no noise. A cell is one (graph, epsilon, unit, form, seed); a run that was stopped goes on where
+it was. Raw files are looked for in ``$CGT_DATA_ROOT``.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from statistics import mean
+
+import torch
+from cells import add_cell, read_cells
+
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.benchmark import MODELS
+from torch_geometric_cgt.benchmark.evaluate import tree_sets
+from torch_geometric_cgt.benchmark.training import GNNConfig, test_gnn, train_gnn
+from torch_geometric_cgt.datasets import PrivateConfig, load_source
+from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.privacy.audit import audit_canaries, mechanism_on
+
+COLUMNS = ('original', 'generated', 'transfer')
+
+
+def run_scores(cell: dict, models: list[str]) -> None:
+    r"""Builds one private graph and scores the GNNs."""
+    data = load_source(cell['source'], largest_component=True, random_split=True)[0]
+    with tempfile.TemporaryDirectory() as root:
+        started = time.monotonic()
+        dataset = SyntheticCGTDataset(
+            data,
+            epsilon=cell['epsilon'],
+            seed=cell['seed'],
+            root=root,
+            private_args={'unit': cell['unit'], 'form': cell['form']},
+        )
+        cell['seconds'] = round(time.monotonic() - started, 1)
+        sets = tree_sets(check_source(data), dataset, cell['seed'])
+    cell['used'] = dataset.privacy.form
+    cell['spent'] = round(dataset.privacy.epsilon, 4)
+    cell['clusters'] = dataset.privacy.num_clusters
+    original, generated = sets['original'], sets['generated']
+    config = GNNConfig.for_roots(original.rows('train').numel())
+    for name in models:
+        at_home = train_gnn(name, original, config, cell['seed'])
+        model = train_gnn(name, generated, config, cell['seed'])
+        scores = {
+            'original': test_gnn(at_home, original, original.rows('test')),
+            'generated': test_gnn(model, generated, generated.rows('test')),
+            'transfer': test_gnn(model, original, original.rows('test')),
+        }
+        for column in COLUMNS:
+            cell.setdefault(column, {})[name] = round(scores[column], 4)
+
+
+def run_canaries(cell: dict) -> None:
+    r"""Builds from a source with canaries, and guesses which ones."""
+    source = check_source(load_source(cell['source'], largest_component=True, random_split=True))
+    private = PrivateConfig(cell['epsilon'], unit=cell['unit'], form=cell['form'])
+    config = BuildConfig(seed=cell['seed'], private=private)
+    mechanism = mechanism_on(torch.device('cpu'))
+    delta = private.budget(source.root.numel()).delta
+    found = audit_canaries(source, config, mechanism, cell['canaries'], delta, cell['seed'])
+    best = found.best
+    cell |= {'bound': round(best.epsilon, 3), 'most': round(found.most, 3), 'score': best.score}
+    cell['right'] = f'{best.num_correct} of {best.num_guesses}'
+
+
+def show(cells: list[dict]) -> None:
+    r"""Two tables: scores, and canaries."""
+    scores = [cell for cell in cells if not cell['canaries']]
+    print('| graph | unit | epsilon | form | vectors | GNNs | original | generated | transfer |')
+    print('|---|---|---|---|---|---|---|---|---|')
+    for cell in sorted(scores, key=lambda c: (c['source'], c['unit'], c['epsilon'], c['form'])):
+        means = ' | '.join(f'{mean(cell[column].values()):.3f}' for column in COLUMNS)
+        facts = [cell[name] for name in ('source', 'unit', 'epsilon', 'used', 'clusters')]
+        print(f'| {" | ".join(map(str, facts))} | {", ".join(cell["original"])} | {means} |')
+    print('\n| graph | form | claim | canaries | right guesses | lower bound | largest possible |')
+    print('|---|---|---|---|---|---|---|')
+    for cell in [cell for cell in cells if cell['canaries']]:
+        facts = ('source', 'form', 'epsilon', 'canaries', 'right', 'bound', 'most')
+        print(f'| {" | ".join(str(cell[name]) for name in facts)} |')
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--sources', default='Cora')
+    parser.add_argument('--epsilon', type=float, nargs='+', default=[1.0, 4.0, 10.0])
+    parser.add_argument('--unit', default='record')
+    parser.add_argument('--forms', nargs='+', default=['histograms', 'dp_sgd'])
+    parser.add_argument('--models', nargs='+', default=list(MODELS))
+    parser.add_argument('--seeds', type=int, nargs='+', default=[0])
+    parser.add_argument('--canaries', type=int, default=0)
+    parser.add_argument('--cells', type=Path, default=Path('private_cells.jsonl'))
+    parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
+    args = parser.parse_args()
+
+    cells = read_cells(args.cells)
+    todo = [
+        {
+            'source': name,
+            'epsilon': epsilon,
+            'unit': args.unit,
+            'form': form,
+            'seed': seed,
+            'canaries': args.canaries,
+        }
+        for seed in args.seeds
+        for name in args.sources.split(',')
+        for epsilon in args.epsilon
+        for form in args.forms
+    ]
+    for key in [] if args.show else todo:
+        if any(all(cell[k] == v for k, v in key.items()) for cell in cells):
+            continue
+        cell = dict(key)
+        if args.canaries:
+            run_canaries(cell)
+        else:
+            run_scores(cell, args.models)
+        add_cell(args.cells, cell)
+        cells.append(cell)
+    show(cells)
+
+
+if __name__ == '__main__':
+    main()
