@@ -5,12 +5,12 @@ r"""Differential privacy from end to end: GNN scores and canaries at some budget
     python benchmarks/private.py --sources Cora --epsilon 1 4 --canaries 200 --cells private.jsonl
     python benchmarks/private.py --cells private.jsonl --show
 
-Every stage is in one ledger, delta = n^-1.1, s = 5, L = 2, largest component, 50/10/40, noise from the
-operating system. 'generated' is trained and tested on generated graphs, 'transfer' trained on
+Every stage is in one ledger, delta = n^-1.1, s = 5, L = 2, largest component, 50/10/40, noise from
+the operating system. 'generated' is trained and tested on generated graphs, 'transfer' trained on
 generated and tested on original ones. With ``--canaries``, a build from the source with made-up
-records is attacked instead, and the lower bound on epsilon is kept; ``--epsilon 1e4`` is a build with
-next to no noise. A cell is one (graph, epsilon, unit, form, seed); a run that was stopped goes on where
-it was. Raw files are looked for in ``$CGT_DATA_ROOT``.
+records is attacked instead, and the lower bound on epsilon is kept; ``--epsilon 1e4`` is a build
+with next to no noise. A cell is one (graph, epsilon, unit, form, seed); a run that was stopped goes
+on where it was. Raw files are looked for in ``$CGT_DATA_ROOT``.
 """
 
 import argparse
