@@ -71,7 +71,7 @@ def run_canaries(cell: dict) -> None:
     private = PrivateConfig(cell['epsilon'], unit=cell['unit'], form=cell['form'])
     config = BuildConfig(seed=cell['seed'], private=private)
     mechanism = mechanism_on(torch.device('cpu'))
-    delta = private.budget(source.root.numel()).delta
+    delta = private.budget(source.data.num_nodes).delta
     found = audit_canaries(source, config, mechanism, cell['canaries'], delta, cell['seed'])
     best = found.best
     cell |= {'bound': round(best.epsilon, 3), 'most': round(found.most, 3), 'score': best.score}

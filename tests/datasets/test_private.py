@@ -151,6 +151,12 @@ def test_a_plan_spends_the_budget_and_not_more(unit, form):
         assert plan.sample is not None and plan.group('record') == (7 if unit == 'node' else 4)
 
 
+def test_few_labels_are_no_reason_for_a_large_delta():
+    plan = PrivatePlan(PublicNumbers(2000, 900, 4, TreeShape.of((5, 5))), PrivateConfig(4.0))
+    assert plan.budget.delta < 1 / 2000
+    assert plan.ledger().total('record', plan.budget.delta).epsilon <= 4
+
+
 def test_the_form_is_chosen_by_records_and_budget():
     def form(n, epsilon, **kwargs):
         return PrivatePlan(numbers(n), PrivateConfig(epsilon, **kwargs)).form

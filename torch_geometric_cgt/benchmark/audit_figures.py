@@ -22,7 +22,7 @@ def attack_curves(
         limit (list[tuple[float, float]]): The most that is allowed.
     """
     with matplotlib.rc_context(STYLE):
-        figure, axes = new_figure(5.2, 4.2)
+        figure, axes = new_figure(6.4, 4.2)
         axes.plot([LEAST, 1], [LEAST, 1], color='#9aa2ad', linewidth=1, label='guessing')
         allowed = [(max(x, LEAST), y) for x, y in limit]
         axes.plot(*zip(*allowed, strict=True), color='#b3261e', lw=1.2, ls='--', label='limit')
@@ -31,7 +31,11 @@ def attack_curves(
             axes.plot(x, y, color=PALETTE[i % len(PALETTE)], lw=1.4, label=name)
         axes.set(xscale='log', yscale='log', xlim=(1e-3, 1), ylim=(1e-3, 1))
         axes.set(xlabel='share of others taken for members', ylabel='share of members found')
-        axes.legend(frameon=False, fontsize=9, loc='lower right')
+        shares = [0.001, 0.01, 0.1, 1.0]
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_ticks(shares, [f'{share:.1%}'.replace('.0%', '%') for share in shares])
+            axis.set_ticks([], minor=True)
+        axes.legend(frameon=False, fontsize=8, loc='upper left', bbox_to_anchor=(1.0, 1.0))
         return as_svg(figure)
 
 

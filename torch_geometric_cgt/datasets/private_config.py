@@ -22,8 +22,7 @@ class PrivateConfig:
     Args:
         epsilon (float): The budget of the whole build.
         delta (float, optional): The failure probability. By default,
-            :math:`n^{-1.1}` for :math:`n` computation graphs.
-            (default: :obj:`None`)
+            :math:`n^{-1.1}` for :math:`n` nodes. (default: :obj:`None`)
         unit (str, optional): What the budget protects: :obj:`"record"` (one
             computation graph), :obj:`"edge"` or :obj:`"node"`.
             (default: :obj:`"record"`)
@@ -98,13 +97,13 @@ class PrivateConfig:
             raise ValueError(f"Unknown arguments {unknown} in 'private_args'; choose from {known}")
         return cls(epsilon, delta, **(arguments or {}))
 
-    def budget(self, num_roots: int) -> Budget:
-        r"""The budget for some number of computation graphs.
+    def budget(self, num_nodes: int) -> Budget:
+        r"""The budget for a graph of some size.
 
         Args:
-            num_roots (int): The number of computation graphs.
+            num_nodes (int): The number of nodes.
         """
-        return Budget.of(self.epsilon, self.delta, num_roots, self.unit, self.accept_large_delta)
+        return Budget.of(self.epsilon, self.delta, num_nodes, self.unit, self.accept_large_delta)
 
     def to_dict(self) -> dict[str, Any]:
         r"""All parameters, for a JSON file."""

@@ -55,7 +55,7 @@ class PrivatePlan:
     @property
     def budget(self) -> Budget:
         r"""What may be spent."""
-        return self.config.budget(self.numbers.num_roots)
+        return self.config.budget(self.numbers.num_nodes)
 
     @property
     def form(self) -> str:
@@ -86,7 +86,7 @@ class PrivatePlan:
             part.epsilon,
             part.delta,
             per_label=True,
-            accept_large_delta=self.config.accept_large_delta,
+            accept_large_delta=True,  # it was looked at as a part of the whole budget
             **self.config.clusters,
         )
 

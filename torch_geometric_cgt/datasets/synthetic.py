@@ -81,8 +81,8 @@ class SyntheticCGTDataset(Dataset):
             and those from :obj:`num_clusters` to :obj:`fit_config` are not.
             (default: :obj:`None`)
         delta (float, optional): The failure probability of differential
-            privacy. By default, :math:`n^{-1.1}` for :math:`n` computation
-            graphs. (default: :obj:`None`)
+            privacy. By default, :math:`n^{-1.1}` for :math:`n` nodes.
+            (default: :obj:`None`)
         seed (int, optional): The same seed gives the same dataset.
             (default: :obj:`0`)
         device (str or torch.device, optional): Where to fit and sample.

@@ -90,7 +90,7 @@ class CanaryAudit:
             f'{self.num_inside} of {self.num_canaries} made-up records were built in; from the '
             f"result, by the score '{best.score}', {best.num_correct} of {best.num_guesses} "
             f'guesses of which ones are right. At {self.confidence:.0%} confidence, the build is '
-            f'not ({best.epsilon:.2f}, {self.delta:g})-differentially private for a record. A '
+            f'not ({best.epsilon:.2f}, {self.delta:.2g})-differentially private for a record. A '
             f'bound of zero is no proof of privacy: another attack may see more, and with so many '
             f'canaries no bound above {self.most:.2f} can be found.',
             limit.epsilon if limit.is_claim else None,

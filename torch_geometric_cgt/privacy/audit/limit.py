@@ -59,10 +59,10 @@ class Limit:
         if max_epsilon is not None:
             if not (max_epsilon >= 0 and math.isfinite(max_epsilon)):
                 raise ValueError(f"'max_epsilon' must be a number >= 0 (got {max_epsilon})")
-            origin = f'asked for: epsilon = {max_epsilon:g}, delta = {delta:g}'
+            origin = f'asked for: epsilon = {max_epsilon:.3g}, delta = {delta:.2g}'
             return cls(max_epsilon, delta, origin)
         if card.epsilon is not None and card.protects in ATTACKED:
-            stated = f'epsilon = {card.epsilon:g}, delta = {delta:g} for a {card.protects}'
+            stated = f'epsilon = {card.epsilon:.3g}, delta = {delta:.2g} for a {card.protects}'
             return cls(card.epsilon, delta, f'the claim of the card: {stated}')
         what = 'no differential privacy'
         if card.epsilon is not None:
