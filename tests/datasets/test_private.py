@@ -212,7 +212,12 @@ def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monk
     assert done == {'private labels', 'private clusters'}
     with monkeypatch.context() as patch:
         patch.setattr(PrivateRun, '_quantize', kill)  # it must not run again
-        make(graph, tmp_path, form='histograms', noise_seed=None)
+        patch.setattr(PrivateRun, 'sample', kill)
+        with pytest.raises(KeyboardInterrupt):
+            make(graph, tmp_path, form='histograms', noise_seed=None)
+    kept = read_sealed_json(work / 'private model' / 'facts.json')['facts']['ledger']
+    dataset = make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert dataset.privacy.ledger == kept  # the ledger is kept with the model it paid for
     assert not work.exists()
 
 

@@ -140,10 +140,14 @@ class PrivateRun:
             tokens = tokens_of(self.draw_trees(), cluster, num_tokens)
             entries, noise = self.ledger.entries, self._noise('model')
             model.fit(tokens, self.y, entries, noise, self.device, self.log)
-            return dict(model.cpu().state_dict()), {}
+            budget = self.plan.budget
+            spent = self.ledger.to_dict(budget.delta, [budget.unit])
+            return dict(model.cpu().state_dict()), {'ledger': spent}
 
         with self._timed('fit'):
-            model.load_state_dict(once(self.work, 'private model', run, self.world)[0])
+            tensors, facts = once(self.work, 'private model', run, self.world)
+        model.load_state_dict(tensors)
+        self.ledger = Ledger.from_dict(facts['ledger'], verify=False)  # what was spent
         return model
 
     def draw_trees(self) -> Tensor:
