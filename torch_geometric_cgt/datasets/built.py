@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import Card
-from torch_geometric_cgt.privacy.models import PrivateModel
+from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,6 @@ class Build:
     codebook: Tensor
     privacy: Card
     cluster: Tensor
-    generator: CGTGenerator | PrivateModel
+    generator: CGTGenerator | PrivateTreeModel
     history: dict[str, Any]  # what happened during the fit
     seconds: dict[str, float]  # that each phase took, in the run that finished it

@@ -23,7 +23,8 @@ from torch_geometric_cgt.datasets.release import Release, make_release, read_rel
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.privacy.models import FORMS, PrivateModel
+from torch_geometric_cgt.privacy.models import FORMS
+from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
 from torch_geometric_cgt.version import __version__
 
 PRIVATE_TENSORS, PRIVATE_CARD = 'private.safetensors', 'private.json'
@@ -34,7 +35,7 @@ class CachedBuild:
     r"""A release and what stays beside it in the house."""
 
     release: Release
-    generator: CGTGenerator | PrivateModel
+    generator: CGTGenerator | PrivateTreeModel
     cluster: Tensor  # [N] the group of each source node
     history: dict[str, Any]  # what happened during the fit
 

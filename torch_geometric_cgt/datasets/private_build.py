@@ -21,7 +21,7 @@ from torch_geometric_cgt.privacy import DiscreteGaussian, Ledger
 from torch_geometric_cgt.privacy.back_off import project_to_simplex
 from torch_geometric_cgt.privacy.dp_card import DPCard
 from torch_geometric_cgt.privacy.mechanisms import noisy_histogram
-from torch_geometric_cgt.privacy.models import PrivateModel
+from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.sampler.capped import cap_parents
 from torch_geometric_cgt.training import World, sample
@@ -130,7 +130,7 @@ class PrivateRun:
         codebook = torch.from_numpy(solver.cluster_centers_).float()
         return {'cluster': torch.from_numpy(solver.labels_).long(), 'codebook': codebook}, {}
 
-    def fit(self, cluster: Tensor, num_tokens: int) -> PrivateModel:
+    def fit(self, cluster: Tensor, num_tokens: int) -> PrivateTreeModel:
         r"""The model of trees learns one frozen computation graph per root."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed('weights'))
@@ -163,7 +163,7 @@ class PrivateRun:
         graph = InNeighbors.from_edge_index(edge_index, num_nodes)
         return sample_trees(graph, self.root, shape, rng)
 
-    def sample(self, counts: Tensor, model: PrivateModel) -> TokenTrees:
+    def sample(self, counts: Tensor, model: PrivateTreeModel) -> TokenTrees:
         r"""Trees for labels and splits that are drawn from noisy counts."""
         with self._timed('sample'):
             size = self.config.num_samples or self.root.numel()

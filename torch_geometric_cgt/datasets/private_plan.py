@@ -11,8 +11,8 @@ from torch_geometric_cgt.datasets.private_config import PrivateConfig
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.privacy import Budget, CappedSample, DiscreteGaussian, Entry, Ledger
 from torch_geometric_cgt.privacy.histograms import PrivateHistograms
-from torch_geometric_cgt.privacy.models import PrivateModel
 from torch_geometric_cgt.privacy.private_generator import PrivateGenerator
+from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
 from torch_geometric_cgt.privacy.units import group_size
 from torch_geometric_cgt.quantizer import PrivateKMeans
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
@@ -90,7 +90,7 @@ class PrivatePlan:
             **self.config.clusters,
         )
 
-    def make_model(self, num_tokens: int) -> PrivateModel:
+    def make_model(self, num_tokens: int) -> PrivateTreeModel:
         r"""The model of trees before it has learned anything."""
         numbers = self.numbers
         sizes = (num_tokens, numbers.num_classes, list(numbers.shape.num_neighbors))

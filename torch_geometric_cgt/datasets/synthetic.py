@@ -36,7 +36,7 @@ from torch_geometric_cgt.datasets.work import exclusive
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.privacy import Card
-from torch_geometric_cgt.privacy.models import PrivateModel
+from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
 from torch_geometric_cgt.quantizer.memory import check_memory
 from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.training import FitConfig, World, join_world, resolve_device
@@ -183,7 +183,7 @@ class SyntheticCGTDataset(Dataset):
             raise CorruptFileError(f'{error}. Build it again with force_reload=True') from error
 
         self._init(cached.release, str(folder), transform, log)
-        self.generator: CGTGenerator | PrivateModel | None = cached.generator
+        self.generator: CGTGenerator | PrivateTreeModel | None = cached.generator
         self.cluster: Tensor | None = cached.cluster
         self.history: dict[str, Any] | None = cached.history
 

@@ -3,12 +3,10 @@ r"""A private model of token trees: noisy histograms of low order, with back-off
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.privacy.back_off import back_off
 from torch_geometric_cgt.privacy.coupling import couple, couple_again, token_rows
 from torch_geometric_cgt.privacy.entry import Entry
@@ -20,15 +18,15 @@ from torch_geometric_cgt.privacy.histogram_plan import (
     plan_histograms,
     returns,
     tokens_of_layer,
-    with_noise,
 )
-from torch_geometric_cgt.privacy.label_scenes import LabelScenes, count_pairs, draw_columns
-from torch_geometric_cgt.privacy.tree_counts import Layer, check_model, check_private_trees
+from torch_geometric_cgt.privacy.label_scenes import count_pairs, draw_columns
+from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
+from torch_geometric_cgt.privacy.tree_counts import Layer
 
 UNFOLD_ROUNDS = 3
 
 
-class PrivateHistograms(nn.Module):
+class PrivateHistograms(PrivateTreeModel):
     r"""Token trees from noisy histograms.
 
     To draw a tree with a given label,
@@ -49,10 +47,6 @@ class PrivateHistograms(nn.Module):
     (:meth:`unfold`), so that drawn trees agree with their labels as often as
     those of the source.
 
-    What is private are the tables of this module, and what is drawn from
-    them, for the unit :obj:`"record"`: one computation graph with its label.
-    Tokens must be functions of the rows of their nodes and of private centres.
-
     Args:
         num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
             null.
@@ -64,16 +58,10 @@ class PrivateHistograms(nn.Module):
 
     root_of_label: Tensor  # [C, m] factors of root tokens given label and scene
     root_of_scene: Tensor  # [S, m]
-    is_fitted: Tensor
 
     def __init__(self, num_tokens: int, num_classes: int, num_neighbors: Sequence[int]) -> None:
-        super().__init__()
-        check_model(num_tokens, num_classes)
-        self.num_tokens = num_tokens
-        self.num_classes = num_classes
-        self.shape = TreeShape.of(num_neighbors)
-        self._entries = plan_histograms(self.shape.depth)
-        self.scenes = LabelScenes(num_tokens, num_classes, self.shape)
+        entries = plan_histograms(len(num_neighbors))
+        super().__init__(num_tokens, num_classes, num_neighbors, entries)
         sizes: dict[str, tuple[int, ...]] = {
             'root_of_label': (num_classes, num_tokens),
             'root_of_scene': (num_classes, num_tokens),
@@ -84,55 +72,19 @@ class PrivateHistograms(nn.Module):
             sizes[f'return_{layer}'] = (fan_out + 1,)
         for name, size in sizes.items():
             self.register_buffer(name, torch.zeros(size, dtype=torch.double))
-        self.register_buffer('is_fitted', torch.tensor(False))
-
-    @property
-    def num_neighbors(self) -> list[int]:
-        r"""The fan-out of each layer."""
-        return list(self.shape.num_neighbors)
-
-    def config(self) -> dict[str, Any]:
-        r"""The arguments that make this model again."""
-        return {
-            'num_tokens': self.num_tokens,
-            'num_classes': self.num_classes,
-            'num_neighbors': self.num_neighbors,
-        }
-
-    def entries(self) -> list[Entry]:
-        r"""The mechanisms, for a ledger: before :meth:`fit` with their shares
-        of the budget and some noise, behind it as they ran.
-        """
-        return list(self._entries)
 
     @torch.no_grad()
-    def fit(
+    def learn(
         self,
         tokens: Tensor,
         y: Tensor,
         entries: Sequence[Entry],
-        generator: torch.Generator | None = None,
-        device: torch.device | str = 'cpu',
-        log: bool = False,
-    ) -> PrivateHistograms:
-        r"""Counts trees with noise.
-
-        Args:
-            tokens (torch.Tensor): Token trees, ``[n, T]``.
-            y (torch.Tensor): The label of each tree, ``[n]``.
-            entries (list[Entry]): Those of :meth:`entries`, with the noise
-                that a ledger found; others may be among them.
-            generator (torch.Generator, optional): The source of the noise. By
-                default, the operating system. Whoever knows the seed of a
-                generator can take the noise away again.
-                (default: :obj:`None`)
-            device (torch.device or str, optional): Not used: counting is done
-                on the CPU. (default: :obj:`"cpu"`)
-            log (bool, optional): Not used: it takes no time worth a progress
-                bar. (default: :obj:`False`)
-        """
-        tokens, y = check_private_trees(self, tokens, y)
-        self._entries, sigma = with_noise(self._entries, entries)
+        sigma: dict[str, float],
+        generator: torch.Generator | None,
+        device: torch.device,
+        log: bool,
+    ) -> None:
+        r"""Counts trees with noise."""
         size, scenes = (self.num_classes, self.num_tokens), self.scenes
         scene = scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
 
@@ -156,7 +108,6 @@ class PrivateHistograms(nn.Module):
             scenes.unfold(lambda label, scene: self.sample(label, rng, scene))
             joint = scenes.scene * scenes.label[:, None]
             self.root_of_label.copy_(couple_again(joint, label_root, self.root_of_scene))
-        return self
 
     def _fit_layer(
         self,
@@ -180,31 +131,7 @@ class PrivateHistograms(nn.Module):
             self.get_buffer(f'return_{depth}')[1:] = back_off(noisy, sigma[name])[:, 1]
         return tokens
 
-    @torch.no_grad()
-    def sample(
-        self,
-        y: Tensor,
-        generator: torch.Generator | None = None,
-        scene: Tensor | None = None,
-    ) -> Tensor:
-        r"""Draws one token tree per label.
-
-        A root is never null, and nothing real is drawn below a null slot.
-
-        Args:
-            y (torch.Tensor): The label of each root, ``[B]``.
-            generator (torch.Generator, optional): The source of randomness,
-                on the device of the model. (default: :obj:`None`)
-            scene (torch.Tensor, optional): The scene of each tree, ``[B]``;
-                by default, they are drawn. (default: :obj:`None`)
-
-        Returns:
-            Token trees, ``[B, T]``.
-        """
-        if not bool(self.is_fitted):
-            raise ValueError('The histograms are empty: call fit() first')
-        y = y.long()
-        scene = self.scenes.draw(y, generator) if scene is None else scene.long()
+    def draw(self, y: Tensor, scene: Tensor, generator: torch.Generator | None) -> Tensor:
         root = torch.empty_like(y)
         for label in y.unique():
             mine = y == label
@@ -240,6 +167,3 @@ class PrivateHistograms(nn.Module):
             above = layers[-2].repeat_interleave(self.shape.num_neighbors[depth - 2], dim=1)
             token = torch.where(slot == place[:, :, None], above[:, :, None], token)
         return token.masked_fill(slot >= number[:, :, None], self.num_tokens).flatten(1)
-
-    def extra_repr(self) -> str:
-        return ', '.join(f'{name}={value}' for name, value in self.config().items())

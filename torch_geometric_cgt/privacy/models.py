@@ -5,8 +5,6 @@ from __future__ import annotations
 from torch_geometric_cgt.privacy.histograms import PrivateHistograms
 from torch_geometric_cgt.privacy.private_generator import PrivateGenerator
 
-PrivateModel = PrivateHistograms | PrivateGenerator
-
 FORMS: dict[str, type[PrivateHistograms] | type[PrivateGenerator]] = {
     model.form: model for model in (PrivateHistograms, PrivateGenerator)
 }

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.privacy.mechanisms import noisy_sums
 
 
@@ -136,18 +135,3 @@ class Layer:
 
     def _count(self, tree: Tensor, bin: Tensor, size: tuple[int, int], most: int) -> TreeCounts:
         return TreeCounts(tree, bin, self.tokens.size(0), size, most)
-
-
-def check_model(num_tokens: int, num_classes: int) -> None:
-    r"""Refuses models of nothing."""
-    for name, value in (('num_tokens', num_tokens), ('num_classes', num_classes)):
-        if value < 1:
-            raise ValueError(f"'{name}' must be at least 1 (got {value})")
-
-
-def check_private_trees(model: Any, tokens: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Trees and labels as a private model counts them, or what is wrong with them."""
-    tokens, y = tokens.cpu().long(), y.cpu().long()
-    split = torch.zeros_like(y)
-    TokenTrees(tokens, y, split, model.num_tokens, model.num_classes, model.shape).validate()
-    return tokens, y
