@@ -115,7 +115,7 @@ def test_asgcn_learns_to_avoid_children_that_tell_nothing():
     index = torch.stack([torch.full_like(y, 3), y, y, *[torch.full_like(y, 2)] * 2], dim=1)
     x = 3 * torch.eye(4)  # two rows that tell the label, one that is noise, and the root
     trees = TreeSet(x, index, y, 1 + 3 * (torch.arange(300) % 2), 2, TreeShape.of([4]))
-    config = GNNConfig(epochs=40, batch_size=50, num_sampled=2)
+    config = GNNConfig(sampled_lr=0.01, epochs=40, batch_size=50, num_sampled=2)
     model = train_gnn('AS-GCN', trees, config, seed=0)
     _, (chance,) = model.candidates(x, index[:2])
     assert (chance[:, 0, 1:3].min() > 1.3 * chance[:, 0, 3:].max()).all()

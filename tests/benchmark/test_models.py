@@ -92,7 +92,7 @@ def test_any_depth(name, depth):
 @pytest.mark.parametrize('name', ALL_MODELS)
 def test_training_beats_guessing_and_is_reproducible(name):
     _, trees = encoded()
-    config = GNNConfig(epochs=30, batch_size=10, num_sampled=20)
+    config = GNNConfig(sampled_lr=0.01, epochs=30, batch_size=10, num_sampled=20)
     scores = []
     for _ in range(2):
         model = train_gnn(name, trees, config, seed=0)
