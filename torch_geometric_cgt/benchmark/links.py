@@ -139,8 +139,9 @@ def score_links(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LinkPredictor(name, predictor, trees.x.size(1), pairs.root.shape, config)
+        # As for models that draw neighbours: with larger steps, some end where all pairs are alike.
         optimizer = torch.optim.Adam(
-            model.parameters(), lr=config.lr, weight_decay=config.weight_decay
+            model.parameters(), lr=config.sampled_lr, weight_decay=config.weight_decay
         )
         best, best_epoch, weights = -1.0, 0, copy.deepcopy(model.state_dict())
         for epoch in range(config.epochs):
