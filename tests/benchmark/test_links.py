@@ -1,9 +1,12 @@
 import pytest
 import torch
 
+from tests.conftest import random_graph
+from torch_geometric_cgt.benchmark.evaluate import SourceTrees
 from torch_geometric_cgt.benchmark.links import Pairs, child_slots, score_links
 from torch_geometric_cgt.benchmark.training import TreeSet
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.datasets.source import check_source
 
 
 def test_slots_below_a_child_by_hand() -> None:
@@ -12,34 +15,64 @@ def test_slots_below_a_child_by_hand() -> None:
     assert slots.tolist() == [[1, 3, 4, 7, 8, 9, 10], [2, 5, 6, 11, 12, 13, 14]]
 
 
-def _trees(index: torch.Tensor, fan_outs: tuple[int, ...], num_rows: int) -> TreeSet:
+def _trees(
+    index: torch.Tensor, fan_outs: tuple[int, ...], num_rows: int, child_split=None
+) -> TreeSet:
     n = index.size(0)
     split = torch.tensor([1, 2, 4])[torch.arange(n) % 3]
-    return TreeSet(torch.eye(num_rows), index, torch.zeros(n).long(), split, 1, TreeShape(fan_outs))
+    y, shape = torch.zeros(n).long(), TreeShape(fan_outs)
+    return TreeSet(torch.eye(num_rows), index, y, split, 1, shape, child_split)
 
 
-def test_an_edge_is_cut_out_of_the_tree_of_its_root() -> None:
-    index = torch.tensor([[0, 9, 2, 9, 9, 3, 4], [5, 9, 9, 9, 9, 9, 9]])  # 9 is null
-    pairs = Pairs.of(_trees(index, (2, 2), 9), seed=0)
+def test_an_edge_is_cut_out_of_the_trees_of_both_ends() -> None:
+    # 9 is null. Of child 2, the second neighbour is the root.
+    index = torch.tensor([[0, 9, 2, 9, 9, 3, 0], [5, 9, 9, 9, 9, 9, 9]])
+    split = torch.tensor([[0, 1], [0, 0]])
+    pairs = Pairs.of(_trees(index, (2, 2), 9, split), seed=0)
     assert pairs.root.index.tolist() == [[0, 9, 9]]  # the second root has no neighbour
-    assert pairs.child.index.tolist() == [[2, 3, 4]]
+    assert pairs.child.index.tolist() == [[2, 3, 9]]
+    assert pairs.owner.tolist() == [0]
 
 
-def test_only_real_children_are_chosen() -> None:
+def test_what_is_below_the_root_is_cut_out_with_it() -> None:
+    shape = TreeShape((2, 2, 2))
+    index = torch.arange(shape.num_slots)[None].clone()
+    index[0, 4] = 0  # the second neighbour of the first child is the root
+    split = torch.tensor([[1, 2]])  # the second child is in another split
+    pairs = Pairs.of(_trees(index, (2, 2, 2), 99, split), seed=0)
+    assert pairs.child.index.tolist() == [[1, 3, 99, 7, 8, 99, 99]]
+    assert pairs.root.index.tolist() == [[0, 99, 2, 99, 99, 5, 6]]
+
+
+def test_edges_of_sources_stay_inside_one_split() -> None:
+    graph = random_graph(num_nodes=300, num_edges=900)
+    source = check_source(graph)
+    encoded = SourceTrees(source, TreeShape((3, 3)), seed=0, run=0)
+    trees = encoded.with_features(graph.x)
+    pairs = Pairs.of(trees, seed=0)
+    split = torch.zeros(300, dtype=trees.split.dtype)
+    split[source.root] = trees.split
+    ends = trees.index[pairs.owner, 0], pairs.child.index[:, 0]
+    assert pairs.owner.numel() > 100
+    assert torch.equal(split[ends[0]], split[ends[1]])
+    assert torch.equal(split[ends[0]], pairs.root.split)
+
+
+def test_children_of_generated_trees_draw_a_split() -> None:
     rng = torch.Generator().manual_seed(0)
-    index = torch.randint(10, (300, 7), generator=rng)
-    index[:, 1] = torch.where(index[:, 2] == 9, index[:, 1].clamp(max=8), index[:, 1])
+    index = torch.randint(10, (3000, 7), generator=rng)
     pairs = Pairs.of(_trees(index, (2, 2), 9), seed=1)
     assert int((pairs.child.index[:, 0] == 9).sum()) == 0
-    assert pairs.child.index.size(0) == int((index[:, 1:3] != 9).any(dim=1).sum())
+    share = pairs.owner.numel() / int((index[:, 1:3] != 9).sum())
+    assert abs(share - 1 / 3) < 0.03  # three splits of one size
 
 
 @pytest.mark.parametrize('predictor', ['Dot', 'MLP'])
 def test_neighbours_that_are_alike_are_found_and_others_are_not(predictor: str) -> None:
     rng = torch.Generator().manual_seed(0)
-    group = torch.randint(2, (600,), generator=rng)
-    alike = group[:, None] * 4 + torch.randint(4, (600, 7), generator=rng)
-    chance = torch.randint(8, (600, 7), generator=rng)
+    group = torch.randint(2, (900,), generator=rng)
+    alike = group[:, None] * 4 + torch.randint(4, (900, 7), generator=rng)
+    chance = torch.randint(8, (900, 7), generator=rng)
     scores = [
         score_links('SGC', predictor, _trees(index, (2, 2), 8), seed=0)['auc']
         for index in (alike, chance)

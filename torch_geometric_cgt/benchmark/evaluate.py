@@ -129,7 +129,10 @@ class SourceTrees:
         graph = InNeighbors.from_edge_index(source.data.edge_index, self.num_nodes)
         rng = torch.Generator().manual_seed(stage_seed(seed, f'evaluate/{run}'))
         self.tree = sample_trees(graph, source.root, shape, rng)
-        self.split = source.split_codes(stage_seed(seed, 'split'))[source.root]
+        split = source.split_codes(stage_seed(seed, 'split'))  # [N]
+        child = self.tree[:, shape.layer_slice(1)]
+        self.split = split[source.root]
+        self.child_split = torch.where(child < 0, 0, split[child])
 
     @property
     def num_nodes(self) -> int:
@@ -146,7 +149,8 @@ class SourceTrees:
         row = torch.arange(self.num_nodes) if row is None else row
         y = self.source.data.y[self.source.root]
         index = tokens_of(self.tree, row, x.size(0))
-        return TreeSet(as_rows(x), index, y, self.split, self.source.num_classes, self.shape)
+        classes = self.source.num_classes
+        return TreeSet(as_rows(x), index, y, self.split, classes, self.shape, self.child_split)
 
 
 def generated_set(trees: TokenTrees, codebook: Tensor) -> TreeSet:

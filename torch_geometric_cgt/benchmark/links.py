@@ -23,16 +23,27 @@ class Pairs:
     r"""Edges of a graph, as one computation graph per end.
 
     A computation graph of depth :math:`L + 1` holds one of depth :math:`L` of
-    its root and one of each child. The child is cut out of the tree of the
-    root: that they are neighbours is what is asked.
+    its root and one of each child. That they are neighbours is what is asked,
+    so the child is cut out of the tree of the root, and what looks like the
+    root out of the neighbours of the child.
+
+    Args:
+        root (TreeSet): The tree of the one end, ``[m]`` of them.
+        child (TreeSet): The tree of the other end.
+        owner (torch.Tensor): The root of each edge, ``[m]``.
     """
 
     root: TreeSet
     child: TreeSet
+    owner: Tensor
 
     @classmethod
     def of(cls, trees: TreeSet, seed: int) -> Pairs:
-        r"""One edge per root that has a neighbour, to a random one of them.
+        r"""The edges between roots and children of one split.
+
+        An edge with ends in two splits would be seen from the one in training
+        and asked for from the other. Children of generated trees are no roots
+        of their own: they draw a split, so that there are as many edges.
 
         Args:
             trees (TreeSet): Trees that are one layer deeper than the GNN.
@@ -45,19 +56,24 @@ class Pairs:
                 f'(got {list(shape.num_neighbors)})'
             )
         children = trees.index[:, shape.layer_slice(1)]
-        kept = (children < null).any(dim=1)
-        rng = torch.Generator().manual_seed(seed)
-        share = torch.rand(children.shape, generator=rng).masked_fill(children == null, -1)
-        chosen = share.argmax(dim=1)[kept]
-        index = trees.index[kept]
-        below = index.gather(1, child_slots(shape, chosen))
-        above = index[:, : shape.offsets[shape.depth]].clone()
-        upper = TreeShape(shape.num_neighbors[:-1])
-        above.scatter_(1, child_slots(upper, chosen), null)
-        rows = replace(trees, y=trees.y[kept], split=trees.split[kept])
+        split = trees.child_split
+        if split is None:
+            rng = torch.Generator().manual_seed(seed)
+            split = trees.split[torch.randint(len(trees.split), children.shape, generator=rng)]
+        owner, child = ((children < null) & (split == trees.split[:, None])).nonzero(as_tuple=True)
+        index = trees.index[owner]
+        upper, lower = TreeShape(shape.num_neighbors[:-1]), TreeShape(shape.num_neighbors[1:])
+        above = index[:, : upper.num_slots].scatter(1, child_slots(upper, child), null)
+        below = index.gather(1, child_slots(shape, child))
+        for place in range(lower.num_neighbors[0]):
+            slots = child_slots(lower, torch.full_like(child, place))
+            is_root = below.gather(1, slots[:, :1]) == index[:, :1]
+            below = torch.where(is_root, below.scatter(1, slots, null), below)
+        rows = replace(trees, y=trees.y[owner], split=trees.split[owner], child_split=None)
         return cls(
             replace(rows, index=above, shape=upper),
-            replace(rows, index=below, shape=TreeShape(shape.num_neighbors[1:])),
+            replace(rows, index=below, shape=lower),
+            owner,
         )
 
 
@@ -100,7 +116,6 @@ class LinkPredictor(nn.Module):
             raise ValueError(f"Unknown predictor '{predictor}'; choose from {list(PREDICTORS)}")
         width = config.hidden_channels
         self.gnn = make_gnn(name, in_channels, width, shape, width, config.dropout)
-        self.scale = nn.Parameter(torch.ones(1))
         self.bias = nn.Parameter(torch.zeros(1))
         self.mlp: nn.Module | None = None
         if predictor == 'MLP':
@@ -114,14 +129,14 @@ class LinkPredictor(nn.Module):
         r"""The score of each pair, ``[B]``."""
         if self.mlp is not None:
             return self.mlp(torch.cat([root, child], dim=1)).squeeze(1)
-        return (root * child).mean(dim=1) * self.scale + self.bias
+        return (root * child).sum(dim=1) + self.bias
 
 
 def score_links(
     name: str, predictor: str, trees: TreeSet, seed: int, config: GNNConfig | None = None
 ) -> dict[str, float]:
-    r"""Trains on the edges of training roots, with as many pairs of roots and
-    children of others, and tests on those of test roots.
+    r"""Trains on the edges between training roots, with as many pairs of roots
+    and children of others, and tests on those between test roots.
 
     Args:
         name (str): The name of the GNN.
@@ -134,20 +149,19 @@ def score_links(
         The area under the ROC curve and the accuracy.
     """
     pairs = Pairs.of(trees, seed)
-    train, val, test = (pairs.root.rows(split) for split in ('train', 'val', 'test'))
+    rng = torch.Generator().manual_seed(seed)
+    train, val, test = (_shuffled(pairs.root.rows(s), rng) for s in ('train', 'val', 'test'))
     config = config or GNNConfig.for_roots(train.numel())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LinkPredictor(name, predictor, trees.x.size(1), pairs.root.shape, config)
-        # As for models that draw neighbours: with larger steps, some end where all pairs are alike.
-        optimizer = torch.optim.Adam(
-            model.parameters(), lr=config.sampled_lr, weight_decay=config.weight_decay
-        )
+        # With larger steps, perceptrons end where all pairs are alike.
+        lr = config.lr if predictor == 'Dot' else config.sampled_lr
+        optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=config.weight_decay)
         best, best_epoch, weights = -1.0, 0, copy.deepcopy(model.state_dict())
         for epoch in range(config.epochs):
             model.train()
-            order = train[torch.randperm(train.numel())]
-            for score, label in _scores(model, pairs, order, config.batch_size):
+            for score, label in _scores(model, pairs, _shuffled(train), config.batch_size):
                 loss = F.binary_cross_entropy_with_logits(score, label)
                 optimizer.zero_grad()
                 loss.backward()
@@ -163,7 +177,13 @@ def score_links(
 
 @torch.no_grad()
 def test_links(model: LinkPredictor, pairs: Pairs, rows: Tensor) -> dict[str, float]:
-    r"""The scores on the edges of some roots, and as many pairs of others."""
+    r"""The scores on some edges, and on as many other pairs.
+
+    Args:
+        model (LinkPredictor): The model.
+        pairs (Pairs): The edges.
+        rows (torch.Tensor): Which of them, in a random order.
+    """
     model.eval()
     found = list(_scores(model, pairs, rows, 4096))
     score = torch.cat([s for s, _ in found])
@@ -177,10 +197,18 @@ def test_links(model: LinkPredictor, pairs: Pairs, rows: Tensor) -> dict[str, fl
 def _scores(
     model: LinkPredictor, pairs: Pairs, rows: Tensor, batch_size: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    r"""Scores of edges and of as many other pairs: each root with the child of the next one."""
+    r"""Scores of edges and of as many other pairs: each root with the child of
+    the next edge, unless that is one of its own.
+    """
     for part in rows.split(batch_size):
         root, child = model.embed(pairs.root, part), model.embed(pairs.child, part)
-        score = torch.cat([model(root, child), model(root, child.roll(1, dims=0))])
-        label = torch.zeros(2 * part.numel())
-        label[: part.numel()] = 1
-        yield score, label
+        other = pairs.owner[part] != pairs.owner[part].roll(1)
+        score = torch.cat([model(root, child), model(root, child.roll(1, dims=0))[other]])
+        yield score, (torch.arange(score.numel()) < part.numel()).to(score.dtype)
+
+
+def _shuffled(rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    return rows[torch.randperm(rows.numel(), generator=generator)]
+
+
+test_links.__test__ = False  # type: ignore[attr-defined]  # not for pytest

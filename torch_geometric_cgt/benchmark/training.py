@@ -30,6 +30,7 @@ class TreeSet:
     split: Tensor  # [n] split codes
     num_classes: int
     shape: TreeShape
+    child_split: Tensor | None = None  # [n, f] split codes of children of roots that are nodes
 
     def rows(self, split: str) -> Tensor:
         r"""The trees of one split."""
