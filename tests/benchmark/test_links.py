@@ -29,42 +29,51 @@ def test_an_edge_is_cut_out_of_the_trees_of_both_ends() -> None:
     index = torch.tensor([[0, 9, 2, 9, 9, 3, 0], [5, 9, 9, 9, 9, 9, 9]])
     split = torch.tensor([[0, 1], [0, 0]])
     pairs = Pairs.of(_trees(index, (2, 2), 9, split), seed=0)
-    assert pairs.root.index.tolist() == [[0, 9, 9]]  # the second root has no neighbour
-    assert pairs.child.index.tolist() == [[2, 3, 9]]
-    assert pairs.owner.tolist() == [0]
+    assert pairs.ends.index.tolist() == [[0, 9, 9], [2, 3, 9]]
+    assert pairs.owner.tolist() == [0]  # the second root has no neighbour
 
 
 def test_what_is_below_the_root_is_cut_out_with_it() -> None:
     shape = TreeShape((2, 2, 2))
     index = torch.arange(shape.num_slots)[None].clone()
     index[0, 4] = 0  # the second neighbour of the first child is the root
-    split = torch.tensor([[1, 2]])  # the second child is in another split
+    split = torch.tensor([[1, 2]])  # the root is in training, the second child is not
     pairs = Pairs.of(_trees(index, (2, 2, 2), 99, split), seed=0)
-    assert pairs.child.index.tolist() == [[1, 3, 99, 7, 8, 99, 99]]
-    assert pairs.root.index.tolist() == [[0, 99, 2, 99, 99, 5, 6]]
+    assert pairs.ends.index.tolist() == [
+        [0, 99, 2, 99, 99, 5, 6],
+        [0, 1, 99, 3, 0, 99, 99],
+        [1, 3, 99, 7, 8, 99, 99],
+        [2, 5, 6, 11, 12, 13, 14],
+    ]
+    assert pairs.rows('train').tolist() == [0]
+    assert pairs.rows('val').tolist() == [1]
 
 
-def test_edges_of_sources_stay_inside_one_split() -> None:
+def test_an_edge_of_a_source_is_in_one_split_from_both_ends() -> None:
     graph = random_graph(num_nodes=300, num_edges=900)
-    source = check_source(graph)
-    encoded = SourceTrees(source, TreeShape((3, 3)), seed=0, run=0)
-    trees = encoded.with_features(graph.x)
-    pairs = Pairs.of(trees, seed=0)
-    split = torch.zeros(300, dtype=trees.split.dtype)
-    split[source.root] = trees.split
-    ends = trees.index[pairs.owner, 0], pairs.child.index[:, 0]
-    assert pairs.owner.numel() > 100
-    assert torch.equal(split[ends[0]], split[ends[1]])
-    assert torch.equal(split[ends[0]], pairs.root.split)
+    encoded = SourceTrees(check_source(graph), TreeShape((3, 3)), seed=0, run=0)
+    pairs = Pairs.of(encoded.with_features(graph.x), seed=0)
+    nodes = pairs.ends.index[:, 0].view(2, -1)  # rows of features are nodes here
+    splits: dict[frozenset[int], set[str]] = {}
+    for split in ('train', 'val', 'test'):
+        for row in pairs.rows(split).tolist():
+            splits.setdefault(frozenset(nodes[:, row].tolist()), set()).add(split)
+    assert len(splits) > 100
+    assert all(len(found) == 1 for found in splits.values())
+    assert set.union(*splits.values()) == {'train', 'val', 'test'}
 
 
 def test_children_of_generated_trees_draw_a_split() -> None:
     rng = torch.Generator().manual_seed(0)
-    index = torch.randint(10, (3000, 7), generator=rng)
+    index = torch.randint(10, (3000, 7), generator=rng)  # 9 is null
+    index[:, 0] = 0
     pairs = Pairs.of(_trees(index, (2, 2), 9), seed=1)
-    assert int((pairs.child.index[:, 0] == 9).sum()) == 0
-    share = pairs.owner.numel() / int((index[:, 1:3] != 9).sum())
-    assert abs(share - 1 / 3) < 0.03  # three splits of one size
+    num_edges = int((index[:, 1:3] != 9).sum())
+    assert pairs.owner.numel() == num_edges
+    assert bool((pairs.ends.index[:, 0] != 9).all())
+    shares = [pairs.rows(split).numel() / num_edges for split in ('train', 'val', 'test')]
+    for share, expected in zip(shares, (1 / 9, 3 / 9, 5 / 9), strict=True):  # of three thirds
+        assert abs(share - expected) < 0.03
 
 
 @pytest.mark.parametrize('predictor', ['Dot', 'MLP'])

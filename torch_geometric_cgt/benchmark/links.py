@@ -28,22 +28,27 @@ class Pairs:
     root out of the neighbours of the child.
 
     Args:
-        root (TreeSet): The tree of the one end, ``[m]`` of them.
-        child (TreeSet): The tree of the other end.
+        ends (TreeSet): The trees of all roots and then those of all children,
+            ``[2m]`` of them.
         owner (torch.Tensor): The root of each edge, ``[m]``.
     """
 
-    root: TreeSet
-    child: TreeSet
+    ends: TreeSet
     owner: Tensor
+
+    def rows(self, split: str) -> Tensor:
+        r"""The edges of one split."""
+        rows = self.ends.rows(split)
+        return rows[rows < self.owner.numel()]
 
     @classmethod
     def of(cls, trees: TreeSet, seed: int) -> Pairs:
-        r"""The edges between roots and children of one split.
+        r"""All edges between roots and their children.
 
-        An edge with ends in two splits would be seen from the one in training
-        and asked for from the other. Children of generated trees are no roots
-        of their own: they draw a split, so that there are as many edges.
+        An edge is for training if both ends are, for testing if one end is,
+        and else for validation: the same from both ends, so that none is
+        learned from the one and asked for from the other. Children of
+        generated trees are no roots of their own, and draw a split.
 
         Args:
             trees (TreeSet): Trees that are one layer deeper than the GNN.
@@ -60,21 +65,25 @@ class Pairs:
         if split is None:
             rng = torch.Generator().manual_seed(seed)
             split = trees.split[torch.randint(len(trees.split), children.shape, generator=rng)]
-        owner, child = ((children < null) & (split == trees.split[:, None])).nonzero(as_tuple=True)
+        owner, child = (children < null).nonzero(as_tuple=True)
+        split = torch.maximum(trees.split[owner], split[owner, child])  # test is the highest code
         index = trees.index[owner]
-        upper, lower = TreeShape(shape.num_neighbors[:-1]), TreeShape(shape.num_neighbors[1:])
-        above = index[:, : upper.num_slots].scatter(1, child_slots(upper, child), null)
+        ends = TreeShape(shape.num_neighbors[1:])
+        above = index[:, : ends.num_slots].scatter(1, child_slots(ends, child), null)
         below = index.gather(1, child_slots(shape, child))
-        for place in range(lower.num_neighbors[0]):
-            slots = child_slots(lower, torch.full_like(child, place))
+        for place in range(ends.num_neighbors[0]):
+            slots = child_slots(ends, torch.full_like(child, place))
             is_root = below.gather(1, slots[:, :1]) == index[:, :1]
             below = torch.where(is_root, below.scatter(1, slots, null), below)
-        rows = replace(trees, y=trees.y[owner], split=trees.split[owner], child_split=None)
-        return cls(
-            replace(rows, index=above, shape=upper),
-            replace(rows, index=below, shape=lower),
-            owner,
+        trees = replace(
+            trees,
+            index=torch.cat([above, below]),
+            y=trees.y[owner].repeat(2),
+            split=split.repeat(2),
+            shape=ends,
+            child_split=None,
         )
+        return cls(trees, owner)
 
 
 def child_slots(shape: TreeShape, child: Tensor) -> Tensor:
@@ -121,15 +130,28 @@ class LinkPredictor(nn.Module):
         if predictor == 'MLP':
             self.mlp = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
 
-    def embed(self, trees: TreeSet, rows: Tensor) -> Tensor:
-        r"""What the GNN makes of some trees, ``[B, H]``."""
-        return logits_of(self.gnn, trees, rows)
+    def embed(self, pairs: Pairs, rows: Tensor) -> tuple[Tensor, Tensor]:
+        r"""What the GNN makes of both ends of some edges, ``[B, H]`` each."""
+        both = torch.cat([rows, rows + pairs.owner.numel()])
+        root, child = logits_of(self.gnn, pairs.ends, both).chunk(2)
+        return root, child
 
     def forward(self, root: Tensor, child: Tensor) -> Tensor:
         r"""The score of each pair, ``[B]``."""
         if self.mlp is not None:
             return self.mlp(torch.cat([root, child], dim=1)).squeeze(1)
         return (root * child).sum(dim=1) + self.bias
+
+
+def config_for(num_pairs: int) -> GNNConfig:
+    r"""How link predictors are trained: smaller steps on smaller batches than
+    for labels, without which perceptrons end where all pairs are alike.
+
+    Args:
+        num_pairs (int): The number of edges to train on.
+    """
+    epochs = min(80, max(20, 200_000 // max(1, num_pairs)))
+    return GNNConfig(lr=0.005, batch_size=128, epochs=epochs, patience=max(8, epochs // 4))
 
 
 def score_links(
@@ -150,14 +172,14 @@ def score_links(
     """
     pairs = Pairs.of(trees, seed)
     rng = torch.Generator().manual_seed(seed)
-    train, val, test = (_shuffled(pairs.root.rows(s), rng) for s in ('train', 'val', 'test'))
-    config = config or GNNConfig.for_roots(train.numel())
+    train, val, test = (_shuffled(pairs.rows(s), rng) for s in ('train', 'val', 'test'))
+    config = config or config_for(train.numel())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = LinkPredictor(name, predictor, trees.x.size(1), pairs.root.shape, config)
-        # With larger steps, perceptrons end where all pairs are alike.
-        lr = config.lr if predictor == 'Dot' else config.sampled_lr
-        optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=config.weight_decay)
+        model = LinkPredictor(name, predictor, trees.x.size(1), pairs.ends.shape, config)
+        optimizer = torch.optim.Adam(
+            model.parameters(), lr=config.lr, weight_decay=config.weight_decay
+        )
         best, best_epoch, weights = -1.0, 0, copy.deepcopy(model.state_dict())
         for epoch in range(config.epochs):
             model.train()
@@ -201,7 +223,7 @@ def _scores(
     the next edge, unless that is one of its own.
     """
     for part in rows.split(batch_size):
-        root, child = model.embed(pairs.root, part), model.embed(pairs.child, part)
+        root, child = model.embed(pairs, part)
         other = pairs.owner[part] != pairs.owner[part].roll(1)
         score = torch.cat([model(root, child), model(root, child.roll(1, dims=0))[other]])
         yield score, (torch.arange(score.numel()) < part.numel()).to(score.dtype)
