@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from tests.benchmark.made_up import by_key, pair_cell, some_cells
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell
+from tests.benchmark.made_up import pair_cell, some_cells
+from torch_geometric_cgt.benchmark.cells import add_cell
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
-from torch_geometric_cgt.benchmark.results import Results, read_results
+from torch_geometric_cgt.benchmark.results import read_results
 from torch_geometric_cgt.cli import main
 
 
@@ -75,17 +75,3 @@ def test_without_the_report_extra_there_are_tables(folder, tmp_path, monkeypatch
     assert main(['report', str(folder), '--out', str(tmp_path / 'out')]) == 0
     assert '[report]' in capsys.readouterr().err
     assert sorted(p.name for p in (tmp_path / 'out').iterdir()) == ['report.json', 'tables']
-
-
-def test_runs_are_told_apart_by_code_and_command():
-    facts = {'commit': 'a', 'command': 'x', 'version': {'torch': '2.9', 'cgt': '0.1'}, 'k': 30}
-    keys = [CellKey('aggregation', 'Cora', '0', model) for model in ('GCN', 'SGC', 'GIN')]
-    cells = [
-        Cell(keys[0], facts={**facts, 'date': '2026-02-01', 'seconds': 10}),
-        Cell(keys[1], facts={**facts, 'date': '2026-01-01', 'seconds': 20}),
-        Cell(keys[2], facts={**facts, 'commit': 'b'}),
-    ]
-    one, two = Results.from_cells(by_key(*cells)).runs
-    assert (one['cells'], one['first'], one['last']) == (2, '2026-01-01', '2026-02-01')
-    assert (one['seconds'], one['version'], one['k']) == (30, 'torch 2.9, cgt 0.1', '30')
-    assert (two['cells'], two['commit'], two['first']) == (1, 'b', '')

@@ -2,7 +2,6 @@ r"""The results of a benchmark: tables, what they say, and where the numbers com
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
 from torch_geometric_cgt.benchmark.method_tables import shown_table
+from torch_geometric_cgt.benchmark.provenance import runs_of
 from torch_geometric_cgt.benchmark.summary import Summary, summarize
 from torch_geometric_cgt.benchmark.table_files import as_json, write_tables
 from torch_geometric_cgt.benchmark.tables import ExperimentTable, tables_of
 from torch_geometric_cgt.benchmark.template import can_render
 from torch_geometric_cgt.benchmark.text_tables import TextTable, summary_table
 from torch_geometric_cgt.data.files import write_text
-
-RUN = ('commit', 'version', 'k', 'command')  # facts that cells of one run share
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Results:
         r"""Computes everything from cells."""
         tables = tables_of(cells)
         summaries = {table.experiment.name: summarize(table) for table in tables}
-        return cls(tables, summaries, _runs(cells.values()))
+        return cls(tables, summaries, runs_of(cells.values()))
 
     def only_run(self) -> Results:
         r"""The same without what was not run."""
@@ -124,33 +122,3 @@ def _name(table: ExperimentTable, summary: Summary) -> str:
     if table.variants != ['']:
         return f'{e.name.capitalize()}: {summary.variant or "default"}'
     return f'{e.scenario}. {e.title}' if e.scenario else e.title
-
-
-def _runs(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    r"""Which cells came from the same code and command, and when."""
-    groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        run = (cell.key.experiment, *(_text(cell.facts.get(name)) for name in RUN))
-        groups[run].append(cell)
-    out = []
-    for (experiment, *shared), part in groups.items():
-        dates = sorted(_text(cell.facts['date']) for cell in part if cell.facts.get('date'))
-        times = [cell.facts.get('seconds') for cell in part]
-        seconds = sum(t for t in times if isinstance(t, int | float))
-        out.append(
-            {
-                'experiment': experiment,
-                'cells': len(part),
-                'first': dates[0] if dates else '',
-                'last': dates[-1] if dates else '',
-                'seconds': seconds,
-                **dict(zip(RUN, shared, strict=True)),
-            }
-        )
-    return out
-
-
-def _text(fact: Any) -> str:
-    if isinstance(fact, dict):
-        return ', '.join(f'{name} {value}' for name, value in fact.items())
-    return '' if fact is None else str(fact)
