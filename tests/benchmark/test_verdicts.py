@@ -100,6 +100,14 @@ def test_worse_than_the_paper_on_the_same_rows():
     assert 'Cora (2 rows) and all graphs together (2 rows)' in text
 
 
+def test_variants_are_named_beside_the_paper():
+    found = said(cells_of('privacy', {'k=30': 0.01, 'k=100': 0.01}), 'privacy', 'Cora')
+    assert found[0].startswith('holds') and 'Cora, k=30 (2 rows) and Cora, k=100' in found[0]
+    found = said(cells_of('ablation', {'': 0.5, 'no label': 0.5}), 'ablation', 'the paper on')
+    assert found[0].startswith('missed: Cora, default: worse than the paper')
+    assert not [text for text in found if 'no label' in text]  # what is broken should fail
+
+
 def test_ties_among_ours_are_a_miss():
     cells = [pair_cell(0.86, 0.8), pair_cell(0.85, 0.8, model='SGC')]
     assert 'Pearson (not defined, paper 1.000)' in said(cells, 'aggregation', 'Cora')[0]

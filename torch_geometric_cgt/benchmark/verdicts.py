@@ -125,7 +125,7 @@ def _against_paper(table: ExperimentTable, summaries: Iterable[Summary]) -> list
         if not summary.dataset and len(table.datasets) == 1:
             continue  # it would say the same again
         who = summary.dataset or 'all graphs together'
-        who += f', {summary.variant}' if summary.variant else ''
+        who += f', {summary.variant or "default"}' if table.variants != [''] else ''
         rows = _count(summary.num_same, 'row')
         if worse := [_worse(summary, name) for name in COMPARED if _is_worse(summary, name)]:
             few = ', few for a correlation,' * (summary.num_same < ENOUGH)
