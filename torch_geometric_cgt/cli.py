@@ -21,7 +21,7 @@ from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experime
 from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
 from torch_geometric_cgt.benchmark.method_tables import shown_table
 from torch_geometric_cgt.benchmark.report import write_report
-from torch_geometric_cgt.benchmark.results import Results, read_results, write_results
+from torch_geometric_cgt.benchmark.results import Results, read_beside, read_results, write_results
 from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.benchmark.table_files import as_text
 from torch_geometric_cgt.data import TreeShape
@@ -315,7 +315,7 @@ def benchmark(args: argparse.Namespace) -> None:
     results = Results.from_cells(cells).only_run()
     for plan in results.tables:
         print(as_text(shown_table(plan)), end='\n\n')
-    print(results.text(), end='\n\n')
+    print(results.judged_by(read_beside(args.cells, cells)).text(), end='\n\n')
     print(f'{len(cells)} cells in {args.cells}, {time.monotonic() - started:.0f} seconds')
     print(f'A page of them: cgt report {args.cells} --out report')
 

@@ -27,6 +27,8 @@ def test_runs_are_told_apart_by_code_settings_and_command():
     assert one['settings'] == 'k = 30, num_neighbors = 5 5'
     assert (two['cells'], two['commit'], two['first']) == (1, 'b', '')
     assert three['settings'].startswith('k = 5,')
+    (run,) = runs_of([Cell(KEY, facts={**FACTS, 'protocol': 2})])
+    assert run['settings'] == 'k = 30, num_neighbors = 5 5, protocol = 2'
 
 
 def test_a_build_counts_once():
@@ -43,6 +45,17 @@ def test_a_build_counts_once():
     ]
     found = {run['experiment']: run['build_seconds'] for run in runs_of(cells)}
     assert found == {'aggregation': 400.0, 'sampling': 50.0}
+
+
+def test_copied_cells_took_no_time():
+    first = Cell(KEY, facts=FACTS)
+    copied = Cell(
+        replace(KEY, experiment='privacy', variant='k=30'),
+        facts={**FACTS, 'copied_from': 'aggregation'},
+    )
+    one, two = runs_of([first, copied])
+    assert (one['copied'], one['seconds'], one['build_seconds']) == (0, 1800, 7200)
+    assert (two['copied'], two['seconds'], two['build_seconds']) == (1, 0, 0)
 
 
 @pytest.mark.skipif(not CELLS.exists(), reason='the measured cells are not beside the tests')

@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.benchmark.made_up import by_key, pair_cell
 from torch_geometric_cgt.benchmark.cells import add_cell
-from torch_geometric_cgt.benchmark.results import Results
+from torch_geometric_cgt.benchmark.results import Results, read_beside
 from torch_geometric_cgt.benchmark.variants import PAPER
 from torch_geometric_cgt.cli import main
 
@@ -131,3 +132,21 @@ def test_verdicts_are_in_json_on_the_page_and_in_the_terminal(tmp_path, capsys):
     assert ablation in section[: section.index('<h2')] and control in page
     markdown = (tmp_path / 'report.md').read_text()
     assert f'- missed: {ablation}' in markdown and f'- missed: {control}' in markdown
+
+
+def test_benchmark_command_ends_with_verdicts(tmp_path, capsys, monkeypatch):
+    path = tmp_path / 'cells.jsonl'
+    controls = by_key(*cells_of('control', {'shuffled labels': 0.02}))
+    others = cells_of('aggregation', {'': 0.01}) + cells_of('ablation', {'': 0.1, 'no label': 0.0})
+    other = cells_of('aggregation', {'': 0.0}, {'GIN': 0.9})
+    others += [replace(cell, facts={**cell.facts, 'config': {'k': 5}}) for cell in other]
+    for cell in [*controls.values(), *others]:
+        add_cell(path, cell)
+    monkeypatch.setattr('torch_geometric_cgt.cli.run_cells', lambda *_: controls)
+    assert main(['benchmark', '--scenario', 'control', '--cells', str(path)]) == 0
+    shown = capsys.readouterr().out
+    # The default is in the file, and not in this run.
+    assert 'missed: Cora: shuffled labels is not clearly worse than the default' in shown
+    assert '(0.0004 against 0.0001, 2 rows x 1 seed)' in shown and 'no label' not in shown
+    found = read_beside(path, controls)
+    assert len(found) == 8 and not [key for key in found if key.model == 'GIN']

@@ -16,7 +16,8 @@ def runs_of(cells: Iterable[Cell]) -> list[dict[str, Any]]:
 
     :obj:`seconds` is what GNNs took, :obj:`build_seconds` what their graphs
     took. Cells that share a graph name the same build, which counts once: for
-    the first run that has it.
+    the first run that has it. A cell that was copied from another table has
+    the facts of that one, and counts for nothing more.
 
     Args:
         cells (list[Cell]): All cells.
@@ -29,7 +30,8 @@ def runs_of(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     for (experiment, *shared), part in groups.items():
         dates = sorted(_text(cell.facts['date']) for cell in part if cell.facts.get('date'))
         build_seconds = 0.0
-        for cell in part:
+        measured = [cell for cell in part if 'copied_from' not in cell.facts]
+        for cell in measured:
             # Builds take as long as each other to a tenth of a second only if they are one.
             key, seconds = cell.key, _seconds(cell, 'build_seconds')
             build = (key.dataset, key.variant, key.seed, seconds, *shared)
@@ -43,7 +45,8 @@ def runs_of(cells: Iterable[Cell]) -> list[dict[str, Any]]:
                 'seeds': sorted({cell.key.seed for cell in part}),
                 'first': dates[0] if dates else '',
                 'last': dates[-1] if dates else '',
-                'seconds': sum(_seconds(cell, 'seconds') for cell in part),
+                'copied': len(part) - len(measured),
+                'seconds': sum(_seconds(cell, 'seconds') for cell in measured),
                 'build_seconds': build_seconds,
                 **dict(zip(RUN, shared, strict=True)),
             }
@@ -52,7 +55,11 @@ def runs_of(cells: Iterable[Cell]) -> list[dict[str, Any]]:
 
 
 def _fact(cell: Cell, name: str) -> str:
-    return _text(cell.facts.get('config' if name == 'settings' else name))
+    if name != 'settings':
+        return _text(cell.facts.get(name))
+    config = cell.facts.get('config')
+    known = config if isinstance(config, dict) else {'config': config}
+    return _text({**known, 'protocol': cell.facts.get('protocol')})
 
 
 def _seconds(cell: Cell, name: str) -> float:

@@ -2,6 +2,7 @@ r"""The results of a benchmark: tables, what they say, and where the numbers com
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,6 +50,16 @@ class Results:
             if table.is_run
         ]
         return Results._of(tables, self.runs)
+
+    def judged_by(self, cells: Mapping[CellKey, Cell]) -> Results:
+        r"""The same with the verdicts of more cells, on the experiments that
+        are here: controls have their default in another table.
+        """
+        tables = tables_of(cells)
+        names = [table.experiment.name for table in self.tables]
+        summaries = {table.experiment.name: summarize(table) for table in tables}
+        verdicts = [v for v in verdicts_of(tables, summaries) if v.experiment in names]
+        return replace(self, verdicts=verdicts)
 
     def with_notes(self, path: Path) -> Results:
         r"""The same with what a person says about it.
@@ -143,6 +154,20 @@ def read_results(paths: Iterable[Path]) -> Results:
         looked = ', '.join(f"'{path}'" for path in paths)
         raise ValueError(f'There is no valid cell in {looked}')
     return Results.from_cells(cells)
+
+
+def read_beside(path: Path, cells: Mapping[CellKey, Cell]) -> dict[CellKey, Cell]:
+    r"""All cells of a file that were measured with the settings of some.
+
+    Args:
+        path (Path): The file.
+        cells (dict): Some cells.
+    """
+    settings = [cell.facts.get('config') for cell in cells.values()]
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # whoever ran them has warned of damaged lines
+        found = read_cells([path])
+    return {k: cell for k, cell in found.items() if cell.facts.get('config') in settings}
 
 
 def write_results(folder: Path, results: Results) -> list[Path]:
