@@ -21,7 +21,7 @@ from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experime
 from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
 from torch_geometric_cgt.benchmark.method_tables import shown_table
 from torch_geometric_cgt.benchmark.report import write_report
-from torch_geometric_cgt.benchmark.results import Results, read_results, write_results
+from torch_geometric_cgt.benchmark.results import Results, read_beside, read_results, write_results
 from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.benchmark.table_files import as_text
 from torch_geometric_cgt.data import TreeShape
@@ -118,6 +118,11 @@ def make_parser() -> argparse.ArgumentParser:
         'cells', type=Path, nargs='+', help='files of cells, or folders with such files (*.jsonl)'
     )
     command.add_argument('--out', type=Path, required=True, help='folder of the report')
+    command.add_argument(
+        '--notes',
+        type=Path,
+        help="Markdown to show, with headings '## scenario' or '## scenario, dataset'",
+    )
     command.set_defaults(run=report)
     return parser
 
@@ -310,7 +315,7 @@ def benchmark(args: argparse.Namespace) -> None:
     results = Results.from_cells(cells).only_run()
     for plan in results.tables:
         print(as_text(shown_table(plan)), end='\n\n')
-    print(as_text(results.headline(intervals=False)), end='\n\n')
+    print(results.judged_by(read_beside(args.cells, cells)).text(), end='\n\n')
     print(f'{len(cells)} cells in {args.cells}, {time.monotonic() - started:.0f} seconds')
     print(f'A page of them: cgt report {args.cells} --out report')
 
@@ -397,9 +402,11 @@ def evaluate(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     r"""``cgt report``"""
     results = read_results(args.cells)
+    if args.notes is not None:
+        results = results.with_notes(args.notes)
     require_writable(args.out)
     paths = write_results(args.out, results)
-    print(as_text(results.headline(intervals=False)))
+    print(results.text(), end='\n\n')
     print(f'Wrote {len(paths)} files to {args.out}')
     for path in paths:
         if path.parent == args.out:

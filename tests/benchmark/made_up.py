@@ -8,7 +8,8 @@ FACTS = {
     'commit': '0123456789abcdef',
     'command': 'cgt benchmark --scenario 1',
     'version': '0.1',
-    'k': 30,
+    'build_seconds': 7200,
+    'config': {'k': 30, 'num_neighbors': [5, 5], 'epochs': None},
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.benchmark.made_up import FACTS, by_key, pair_cell, some_cells
 from tests.benchmark.test_evaluate import Page
+from torch_geometric_cgt.benchmark import figures
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.page import render_page
@@ -35,7 +36,16 @@ onload = () => {{
       loaded: frame.contentWindow.performance.getEntriesByType('resource').length,
       tables: [...page.querySelectorAll('table')].map(e => size(e).height),
       boxes: [...page.querySelectorAll('.scroll')].map(e => size(e).right),
-      figures: [...page.querySelectorAll('svg')].map(e => [size(e).width, size(e).height]),
+      figures: [...page.querySelectorAll('figure svg')].map(e => [size(e).width, size(e).height]),
+      first: size(page.querySelector('figure svg')).top,
+      verdicts: [...page.querySelectorAll('.verdicts li')].map(e => [e.innerText, size(e).right]),
+      // Scrolled to the end, a table still shows its first column, and its last one.
+      ends: [...page.querySelectorAll('.scroll:has(thead th)')].map(e => {{
+        e.scrollLeft = e.scrollWidth;
+        const cells = e.querySelectorAll('thead th');
+        return [size(cells[0]).left, size(cells[cells.length - 1]).right];
+      }}),
+      hint: frame.contentWindow.getComputedStyle(page.querySelector('.scroll'), '::before').content,
     }};
   }});
   document.body.innerHTML = '';
@@ -79,8 +89,14 @@ def test_page_in_a_browser(page, tmp_path):
         assert found['needed'] == found['width']  # nothing sticks out
         assert len(found['tables']) == page.count('<table') and min(found['tables']) > 20
         assert max(found['boxes']) <= found['width']
-        assert len(found['figures']) == page.count('<svg')
+        assert len(found['figures']) == page.count('<figure>')
         assert all(w > 150 and h > 80 for w, h in found['figures'])
+        assert 0 < found['first'] < 400  # the first thing to see
+        assert any('missed' in text for text, _ in found['verdicts'])
+        assert max(right for _, right in found['verdicts']) <= found['width']
+        assert all(right <= found['width'] for _, right in found['ends'])
+    assert all(0 <= left < 40 for left, _ in phone['ends'])
+    assert 'sideways' in phone['hint'] and desktop['hint'] == 'none'
     (broken,) = look(wide, tmp_path, [360])  # this test can fail
     assert broken['needed'] > 360 and 'oops' in broken['errors'][0]
 
@@ -89,11 +105,41 @@ def test_page_stands_by_itself(page):
     found = Page(page)
     assert found.links == [] and 'script' not in found.tags  # nothing is fetched, nothing runs
     assert 'url(http' not in page and '@import' not in page
-    # Two scatters and two bars of aggregation, two times two scatters and one bar of the
-    # ablation, two histograms.
-    assert found.tags.count('svg') == 4 + 5 + 2
-    # The headline, the runs, all experiments, and the agreement of those with pairs.
-    assert found.tags.count('table') == 2 + len(EXPERIMENTS) + len(EXPERIMENTS) - 2
+    # Two scatters of all scenarios, two scatters and two figures of dots of aggregation, dots
+    # of the ablation, two histograms.
+    assert found.tags.count('figure') == 2 + 4 + 1 + 2
+    # The headline, the runs, all experiments, the agreement of those with pairs, and per
+    # dataset where there are several and variants as well.
+    assert found.tags.count('table') == 2 + len(EXPERIMENTS) + len(EXPERIMENTS) - 2 + 2
+
+
+def test_all_scenarios_come_first(page):
+    start = page[: page.index('id="headline"')]
+    assert start.count('<figure>') == 2 and start.count('accuracy on the generated graph') == 2
+    assert (
+        '>This run</figcaption>' in start and '>The paper, on the same rows</figcaption>' in start
+    )
+    headline = page[page.index('id="headline"') : page.index('class="contents"')]
+    assert 'no label' not in headline and 'k=100' not in headline
+    assert headline.count('rowspan') == 5  # the scenarios and link prediction
+    assert not re.search('</svg>\\s*<figcaption', page)  # captions are above their figures
+
+
+def test_links_are_no_accuracies():
+    cell = pair_cell(0.8, 0.7, level='Dot', experiment='link')
+    auc = {column: {'auc': score['accuracy']} for column, score in cell.scores.items()}
+    text = render_page(Results.from_cells(by_key(Cell(cell.key, auc))))
+    section = text[text.index('id="experiment-link"') :]
+    section = section[: section.index('<h2')]
+    assert 'AUC on the original' in section and 'Mean AUC by predictor' in section
+    assert 'accuracy' not in section and 'does not name its measure' in section
+
+
+def test_colours_of_datasets_are_told_from_those_of_marks(page):
+    assert len(set(figures.PALETTE)) == len(figures.PALETTE)
+    for color in figures.PALETTE[:7]:  # none of the paper's graphs is grey
+        red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+        assert max(red, green, blue) - min(red, green, blue) > 60
 
 
 def test_page_shows_the_paper_and_what_was_not_run(page):
@@ -102,7 +148,9 @@ def test_page_shows_the_paper_and_what_was_not_run(page):
     assert '16 of 84 rows were run' in page and '0 of 40 rows were run' in page
     assert '>not run</td>' in page and '>not run</text>' in page
     assert '>0.0109</td>' in page and '>0.0225</td>' in page
+    assert 'Not run: Cora, Photo (noisy edges 4);' in page
     assert FACTS['commit'][:12] in page and FACTS['command'] in page
+    assert 'k = 30, num_neighbors = 5 5' in page
     assert '[1] the row repeats the one of PubMed' in page
 
 

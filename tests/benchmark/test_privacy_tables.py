@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 from tests.benchmark.made_up import by_key, pair_cell
 from tests.benchmark.test_paper import pairs
 from torch_geometric_cgt.benchmark import runner
-from torch_geometric_cgt.benchmark.bar_figures import bars
 from torch_geometric_cgt.benchmark.cells import CellKey
+from torch_geometric_cgt.benchmark.dot_figures import dots
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.graphs import (
     BenchmarkConfig,
@@ -244,19 +244,21 @@ def test_privacy_is_in_all_files(tmp_path):
     assert 'Cora & 0 & k=30 & GCN & 0.900' in (tmp_path / 'tables' / 'privacy.tex').read_text()
 
     page = (tmp_path / 'report.html').read_text()
-    assert '>Cora, k=30</th>' in page and '>Cora, clusters epsilon=25</th>' in page
+    assert '>k=30</th>' in page and '>clusters epsilon=25</th>' in page
     assert '>edge deletion 50 %</td>' in page and '>20 %</td>' in page
     assert 'Mean accuracy by privacy' in page and 'Mean accuracy by method' in page
-    assert page.count('<svg') == 2  # the bars of each table
-    start = page.index('>Cora, k=30</th>')
-    assert 'class="better">0.0004</td>' in page[start : start + 200]
+    assert page.count('<figure>') == 2  # the dots of each table
+    assert 'perturbed or generated</span>' in page and 'perturbed or generated</th>' not in page
+    start = page.index('>k=30</th>')
+    assert 'class="better unsure">0.0004</td>' in page[start : start + 200]  # of two pairs
 
 
-def test_many_bars_lie():
-    labels = [f'method {i}' for i in range(12)]
+def test_dots_show_what_was_not_run():
+    labels = [f'method {i} + more' for i in range(12)]
     means = {'original': [0.8] * 12, 'generated': [None, *[0.5] * 11]}
-    drawn = bars(labels, means, {'generated': [0.4] * 12})
-    width, height = map(float, drawn.split('viewBox="0 0 ')[1].split('"')[0].split())
-    assert all(label in drawn for label in labels) and height > 0.7 * width
+    drawn = dots(labels, means, {'generated': [0.4] * 12}, (0.35, 0.9), 'AUC')
+    assert all(f'method {i} +' in drawn for i in range(12)) and '>AUC</text>' in drawn
     assert 'not run' not in drawn
-    assert 'not run' in bars(labels, {**means, 'original': [None] + [0.8] * 11}, {})
+    assert '0.4</text>' in drawn and '>0.0</text>' not in drawn  # the axis says where it starts
+    nothing = {**means, 'original': [None] + [0.8] * 11}
+    assert 'not run' in dots(labels, nothing, {}, (0.35, 0.9))

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from tests.benchmark.made_up import by_key, pair_cell, some_cells
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell
+from torch_geometric_cgt.benchmark.cells import add_cell
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.results import Results, read_results
 from torch_geometric_cgt.cli import main
@@ -28,7 +28,8 @@ def test_report_command(folder, tmp_path, capsys):
     assert [e['name'] for e in report['experiments']] == list(EXPERIMENTS)
     assert len(report['experiments'][0]['rows']) == 84
     names = sorted(path.name for path in (out / 'tables').iterdir())
-    expected = [f'{n}.{e}' for n in ('summary', *EXPERIMENTS) for e in ('csv', 'tex')]
+    pairs = [f'{n}-agreement' for n in EXPERIMENTS if n not in ('exchange', 'statistics')]
+    expected = [f'{n}.{e}' for n in ('summary', *EXPERIMENTS, *pairs) for e in ('csv', 'tex')]
     assert names == sorted(expected)
     with open(out / 'tables' / 'aggregation.csv', newline='') as file:
         status = [line['status'] for line in csv.DictReader(file)]
@@ -74,18 +75,22 @@ def test_without_the_report_extra_there_are_tables(folder, tmp_path, monkeypatch
     )
     assert main(['report', str(folder), '--out', str(tmp_path / 'out')]) == 0
     assert '[report]' in capsys.readouterr().err
-    assert sorted(p.name for p in (tmp_path / 'out').iterdir()) == ['report.json', 'tables']
+    names = sorted(path.name for path in (tmp_path / 'out').iterdir())
+    assert names == ['report.json', 'report.md', 'tables']
 
 
-def test_runs_are_told_apart_by_code_and_command():
-    facts = {'commit': 'a', 'command': 'x', 'version': {'torch': '2.9', 'cgt': '0.1'}, 'k': 30}
-    keys = [CellKey('aggregation', 'Cora', '0', model) for model in ('GCN', 'SGC', 'GIN')]
-    cells = [
-        Cell(keys[0], facts={**facts, 'date': '2026-02-01', 'seconds': 10}),
-        Cell(keys[1], facts={**facts, 'date': '2026-01-01', 'seconds': 20}),
-        Cell(keys[2], facts={**facts, 'commit': 'b'}),
+def test_headline_has_no_variants():
+    cells = some_cells() | by_key(pair_cell(0.8, 0.7, variant='k=100'))
+    results = Results.from_cells(cells)
+    names = dict.fromkeys(row[0] for row in results.headline().body)
+    assert list(names) == [
+        '1. Noisy edges and aggregation',
+        '2. Noisy edges and sampling',
+        '3. Number of sampled neighbours',
+        '4. Shift between training and test',
+        'Link prediction',
     ]
-    one, two = Results.from_cells(by_key(*cells)).runs
-    assert (one['cells'], one['first'], one['last']) == (2, '2026-01-01', '2026-02-01')
-    assert (one['seconds'], one['version'], one['k']) == (30, 'torch 2.9, cgt 0.1', '30')
-    assert (two['cells'], two['commit'], two['first']) == (1, 'b', '')
+    ablation = next(t for t in results.tables if t.experiment.name == 'ablation')
+    assert results.variants(ablation).body[0][:2] == ['default', 'ours']
+    text = results.only_run().text()
+    assert 'no label' in text and 'k=100' in text

@@ -51,12 +51,20 @@ def test_text_of_rows():
         '+0.050',
         '2',
         '0.860',
+        '0.830',  # the paper's quantized graph
         '0.760',
         '-0.100',
+        '0.600 ± 0.141',  # macro F1
+        '0.650 ± 0.071',
+    ]
+    assert table.header[8:] == [
+        *(f'Paper: {name}' for name in ('original', 'quantized', 'generated', 'difference')),
+        'Macro F1: original',
+        'Macro F1: generated',
     ]
     assert shown['Cora', '2', 'GCN'][:5] == ['0.500', '0.490', '0.500', '+0.000', '1']
     assert shown['Cora', '0', 'SGC'][:5] == ['not run', 'not run', 'not run', '', '']
-    assert shown['Computers', '2', 'GCN'][-3:] == ['0.780', '0.680 [1]', '-0.100']
+    assert shown['Computers', '2', 'GCN'][-4:] == ['0.680 [1]', '-0.100', '', '']
     assert table.notes == ['[1] the row repeats the one of PubMed']
     assert len(table.body) == 84
 
@@ -116,6 +124,50 @@ def test_text_of_summaries():
     assert table.marks[0, 2] == 'better'
 
 
+def test_better_needs_an_interval_or_enough_pairs():
+    def marks(cells):
+        return summary_table('', '', [('x', total(cells, dataset='Cora'))]).marks
+
+    # The paper's MSE is 0.01 on these rows of Cora.
+    few = [pair_cell(0.8, 0.79), pair_cell(0.7, 0.69, model='SGC')]
+    assert marks(by_key(*few))[0, 2] == 'better unsure'
+    many = [
+        pair_cell(0.8, 0.79, level=level, model=model)
+        for level in '02'
+        for model in ('GCN', 'SGC', 'GIN', 'GAT')
+    ]
+    assert marks(by_key(*many))[0, 2] == 'better'
+    assert marks(by_key(*many[:-1]))[0, 2] == 'better unsure'
+    steady = [
+        *many,
+        *(pair_cell(0.8, 0.79, level=c.key.level, model=c.key.model, seed=1) for c in many),
+    ]
+    assert marks(by_key(*steady))[0, 2] == 'better'
+    shaky = [
+        *many,
+        *(pair_cell(0.8, 0.65, level=c.key.level, model=c.key.model, seed=1) for c in many),
+    ]
+    found = total(by_key(*shaky), dataset='Cora')
+    assert found.common['mse'].high > found.same['mse'].value > found.common['mse'].value
+    assert marks(by_key(*shaky))[0, 2] == 'better unsure'
+    worse = [pair_cell(0.8, 0.5), pair_cell(0.7, 0.6, model='SGC')]
+    assert (0, 2) not in marks(by_key(*worse))
+
+
+def test_rows_that_the_paper_lacks_do_not_make_it_better():
+    cells = [pair_cell(0.8, 0.65), pair_cell(0.8, 0.65, model='SGC')]
+    extra = [pair_cell(0.8, 0.8, model=f'mine {i}') for i in range(8)]
+    found = total(by_key(*cells, *extra), dataset='Cora')
+    assert found.ours['mse'].value < found.same['mse'].value < found.common['mse'].value
+    assert not found.is_better('mse')
+
+
+def test_links_say_what_their_score_is():
+    table = table_of({}, 'link')
+    assert table.metric_name == 'AUC' and table_of({}).metric_name == 'accuracy'
+    assert 'does not name its measure' in row_table(table).notes[0]
+
+
 def test_broken_variant_is_never_better():
     cells = by_key(pair_cell(0.8, 0.8, experiment='ablation', variant='no label'))
     found = total(cells, 'ablation', variant='no label')
@@ -127,8 +179,8 @@ def test_distances_and_exchanged_graphs():
     line = row_table(table_of(some_cells(), 'statistics')).body[0]
     assert line == ['Cora', '5', '0.250', '0.250', '0.500', '0.500', '1']
     lines = row_table(table_of(some_cells(), 'exchange')).body
-    assert lines[0] == ['Cora', 'original / original', 'GCN', 'not run', '', '0.860']
-    assert lines[3] == ['Cora', 'generated / original', 'GCN', '0.810', '1', '0.770']
+    assert lines[0] == ['Cora', 'original / original', 'GCN', 'not run', '', '0.860', '']
+    assert lines[3] == ['Cora', 'generated / original', 'GCN', '0.810', '1', '0.770', '0.800']
 
 
 def test_cells_beyond_the_plan_have_rows():

@@ -10,7 +10,8 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path
 
 COLORS = {'original': '#5b6472', 'quantized': '#d98e2b', 'generated': '#2563b8'}
 STYLE: Any = {
@@ -22,7 +23,7 @@ STYLE: Any = {
     'text.parse_math': False,  # a name with dollar signs is a name
 }
 # Told apart by those who do not see all colours.
-PALETTE = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#3b3f46', '#8c6d1f')
+PALETTE = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#882255', '#8c6d1f')
 MARKERS = 'os^DvP*Xh<>p'
 BAND = 0.03  # on both sides of the diagonal
 SMALL = (2.9, 2.2)  # inches
@@ -45,47 +46,51 @@ def scatter(models: list[str], original: list[float], generated: list[float]) ->
 
 def pair_scatter(
     points: Sequence[tuple[str, str, float, float]],
-    datasets: Sequence[str],
-    models: Sequence[str],
+    colors: Mapping[str, str],
+    markers: Mapping[str, str],
     limits: tuple[float, float],
+    metric: str = 'accuracy',
 ) -> str:
-    r"""Scores of many models on many graphs: a colour for each dataset, a
-    marker for each model.
+    r"""Scores of many models on many graphs. The page explains colours and
+    markers, for several such figures at once.
 
     Args:
-        points (list): Dataset, model, score on the original and score on the
-            generated graph.
-        datasets (list[str]): All datasets; their order gives the colours.
-        models (list[str]): All models; their order gives the markers.
+        points (list): Dataset, name of a marker, score on the original and
+            score on the generated graph.
+        colors (dict[str, str]): Of the datasets.
+        markers (dict[str, str]): By their names.
         limits (tuple[float, float]): Of both axes.
+        metric (str, optional): What a score is. (default: :obj:`'accuracy'`)
     """
     with matplotlib.rc_context(STYLE):
-        figure, axes = new_figure(4.6, 5.0)
+        figure, axes = new_figure(4.6, 4.3)
         _diagonal(axes, *limits)
-        color = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(datasets)}
-        marker = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(models)}
-        for dataset, model in dict.fromkeys(point[:2] for point in points):
-            x, y = zip(*(p[2:] for p in points if p[:2] == (dataset, model)), strict=True)
-            style: Any = {'color': color[dataset], 'marker': marker[model], 'alpha': 0.8}
+        for dataset, name in dict.fromkeys(point[:2] for point in points):
+            x, y = zip(*(p[2:] for p in points if p[:2] == (dataset, name)), strict=True)
+            style: Any = {'color': colors[dataset], 'marker': markers[name], 'alpha': 0.8}
             axes.scatter(x, y, s=34, linewidths=0, zorder=2, **style)
-        axes.set(xlabel='accuracy on the original', ylabel='accuracy on the generated graph')
-        shown = {dataset for dataset, *_ in points}
-        blank: Any = {'linestyle': 'none'}
-        handles = [
-            Line2D([], [], color=color[name], marker='s', label=name, **blank)
-            for name in datasets
-            if name in shown
-        ]
-        shown = {model for _, model, *_ in points}
-        handles += [
-            Line2D([], [], color='#5b6472', marker=marker[name], label=name, **blank)
-            for name in models
-            if name in shown
-        ]
-        figure.legend(
-            handles=handles, loc='outside lower center', ncols=4, frameon=False, fontsize=9
-        )
+        axes.set(xlabel=f'{metric} on the original', ylabel=f'{metric} on the generated graph')
         return as_svg(figure)
+
+
+def mark_svg(marker: str, color: str, hollow: bool = False) -> str:
+    r"""A marker alone, for a line of text.
+
+    Args:
+        marker (str): As matplotlib names it.
+        color (str): Its colour.
+        hollow (bool, optional): Whether it is a ring. (default: :obj:`False`)
+    """
+    style = MarkerStyle(marker)
+    path = style.get_path().transformed(style.get_transform())
+    letters = {Path.MOVETO: 'M', Path.LINETO: 'L', Path.CURVE3: 'Q', Path.CURVE4: 'C'}
+    parts = []
+    for vertices, code in path.iter_segments(curves=True, simplify=False):
+        letter = letters.get(code, 'Z')
+        numbers = ' '.join(f'{n:.3f}' for n in vertices * ([1, -1] * (len(vertices) // 2)))
+        parts.append(letter if letter == 'Z' else letter + numbers)
+    paint = f'fill="none" stroke="{color}" stroke-width=".22"' if hollow else f'fill="{color}"'
+    return f'<svg class="mark" viewBox="-.7 -.7 1.4 1.4"><path d="{"".join(parts)}" {paint}/></svg>'
 
 
 def histogram(counts: Mapping[str, Sequence[int]], label: str, small: bool = False) -> str:

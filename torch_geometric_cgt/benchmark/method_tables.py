@@ -20,7 +20,6 @@ ORIGINAL = 'original graph'
 NOTES = [
     "'Node' and 'Edge' are re-identification probabilities as the paper defines them, of a blind "
     'guess; nothing is measured there.',
-    'Scores are those on the perturbed or generated graph.',
 ]
 
 
@@ -56,7 +55,7 @@ def method_table(table: ExperimentTable) -> TextTable:
                 mse = '' if is_original else _mse(rows, Row.paper_pair)
                 body.append([*key, 'paper', *theirs, mse])
     header += ['Whose', *models, 'MSE']
-    return TextTable(table.experiment.title, header, body, num_keys, NOTES)
+    return TextTable(table.experiment.title, header, body, num_keys, [table.remark, *NOTES])
 
 
 def _probabilities(method: str) -> list[str]:

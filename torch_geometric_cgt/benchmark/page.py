@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from torch_geometric_cgt.benchmark import figures
-from torch_geometric_cgt.benchmark.bar_figures import FEW, bars
+from torch_geometric_cgt.benchmark.dot_figures import dots
 from torch_geometric_cgt.benchmark.experiments import DATASETS
 from torch_geometric_cgt.benchmark.method_tables import shown_table
 from torch_geometric_cgt.benchmark.metrics import Pair
+from torch_geometric_cgt.benchmark.missing import not_run
 from torch_geometric_cgt.benchmark.results import Results
+from torch_geometric_cgt.benchmark.summary import ENOUGH
 from torch_geometric_cgt.benchmark.tables import PAIRS, STATISTICS, ExperimentTable, Row
 from torch_geometric_cgt.benchmark.template import render
 from torch_geometric_cgt.benchmark.text_tables import NOT_RUN
+
+PADDING = 0.04  # around the scores in a figure
 
 
 def render_page(results: Results) -> str:
@@ -28,104 +32,158 @@ def render_page(results: Results) -> str:
     return render(
         'page.html',
         headline=results.headline(),
+        overview=_overview(results),
         sections=[_section(results, table) for table in results.tables],
         runs=results.runs,
         colors={column: figures.COLORS[column] for column in PAIRS},
+        marks={column: _column_mark(column) for column in PAIRS},
         band=figures.BAND,
+        enough=ENOUGH,
         not_run=NOT_RUN,
     )
 
 
 def _section(results: Results, table: ExperimentTable) -> dict[str, Any]:
     total = [s for s in results.summaries[table.experiment.name] if not s.dataset]
+    verdicts, notes = results.said_of(table)
+    is_pairs, has_variants = table.kind == 'pairs', table.variants != ['']
     return {
         'id': 'experiment-' + re.sub(r'[^A-Za-z0-9]+', '-', table.experiment.name),
         'experiment': table.experiment,
-        'kind': table.kind,
+        'table': table,
         'has_paper': any(row.paper for row in table.rows),
         'run': sum(s.run for s in total),
         'asked': sum(s.asked for s in total),
-        'summary': results.summary(table) if table.kind == 'pairs' else None,
+        'not_run': not_run(table),
+        'verdicts': verdicts,
+        'notes': notes,
+        'missed': sum(not verdict.holds for verdict in verdicts),
+        'variants': results.variants(table) if is_pairs and has_variants else None,
+        'summary': results.summary(table) if is_pairs else None,
         'rows': shown_table(table),
         'scatters': _scatters(table),
-        'bars': _bars(table),
-        'bars_by': _bars_by(table),
-        'has_many_bars': len(table.variants if len(table.variants) > 1 else _levels(table)) > 3,
+        'dots': _dots(table),
+        'dots_by': _dots_by(table),
         'histograms': _histograms(table),
     }
 
 
-def _scatters(table: ExperimentTable) -> list[tuple[str, str]]:
-    r"""Ours, and the paper's of the same rows on the same axes; too much to
-    see where there are many variants.
+def _overview(results: Results) -> dict[str, Any] | None:
+    r"""All scenarios in one figure, as the paper's Figure 3(a)."""
+    rows = [
+        (row, f'{table.experiment.scenario}. {table.experiment.title}')
+        for table in results.tables
+        for row in table.rows
+        if table.experiment.scenario and not row.key.variant
+    ]
+    return _scatter(rows, list(dict.fromkeys(name for _, name in rows)), 'accuracy')
+
+
+def _scatters(table: ExperimentTable) -> dict[str, Any] | None:
+    r"""The default generator, where experiments are about it alone."""
+    if table.experiment.variants != ('',) or table.kind != 'pairs':
+        return None
+    rows = [(row, row.key.model) for row in table.rows if not row.key.variant]
+    return _scatter(rows, list(dict.fromkeys(name for _, name in rows)), table.metric_name)
+
+
+def _scatter(
+    rows: Sequence[tuple[Row, str]], names: Sequence[str], metric: str
+) -> dict[str, Any] | None:
+    r"""Ours, and the paper's of the same rows on the same axes.
+
+    Args:
+        rows (list): Rows, each with the name of its marker.
+        names (list[str]): All names; their order gives the markers.
+        metric (str): What a score is.
     """
-    if len(table.variants) > FEW:
-        return []
-    rows = [row for row in table.rows if row.pair()]
-    every = [*_points(rows, Row.pair), *_points(rows, Row.paper_pair)]
-    ends = [value for *_, x, y in every for value in (x, y)]
-    datasets = list(dict.fromkeys([*DATASETS, *table.datasets]))
-    models = list(dict.fromkeys(row.key.model for row in table.rows))
-    out = []
-    for variant in table.variants:
-        part = [row for row in rows if row.key.variant == variant]
-        name = f', {variant or "default"}' if len(table.variants) > 1 else ''
-        for whose, pair_of in [('This run', Row.pair), ('The paper', Row.paper_pair)]:
-            if points := _points(part, pair_of):
-                limits = (min(ends) - 0.04, max(ends) + 0.04)
-                drawn = figures.pair_scatter(points, datasets, models, limits)
-                out.append((whose + name, drawn))
-    return out
+    rows = [(row, name) for row, name in rows if row.pair()]
+    if not rows:
+        return None
+    ours, theirs = _points(rows, Row.pair), _points(rows, Row.paper_pair)
+    limits = _limits(value for *_, x, y in [*ours, *theirs] for value in (x, y))
+    datasets = list(dict.fromkeys([*DATASETS, *(row.key.dataset for row, _ in rows)]))
+    palette, shapes = figures.PALETTE, figures.MARKERS
+    colors = {name: palette[i % len(palette)] for i, name in enumerate(datasets)}
+    markers = {name: shapes[i % len(shapes)] for i, name in enumerate(names)}
+    drawn = [('This run', ours), ('The paper, on the same rows', theirs)]
+    shown = {dataset for dataset, *_ in ours}, {name for _, name, *_ in ours}
+    return {
+        'figures': [
+            (caption, figures.pair_scatter(points, colors, markers, limits, metric))
+            for caption, points in drawn
+            if points
+        ],
+        'colors': {name: color for name, color in colors.items() if name in shown[0]},
+        'marks': {
+            name: figures.mark_svg(marker, '#1d2330')
+            for name, marker in markers.items()
+            if name in shown[1]
+        },
+    }
 
 
 def _points(
-    rows: Iterable[Row], pair_of: Callable[[Row], Pair | None]
+    rows: Iterable[tuple[Row, str]], pair_of: Callable[[Row], Pair | None]
 ) -> list[tuple[str, str, float, float]]:
     out = []
-    for row in rows:
+    for row, name in rows:
         if pair := pair_of(row):
             x, y = (statistics.fmean(column) for column in zip(*pair.runs.values(), strict=True))
-            out.append((row.key.dataset, row.key.model, x, y))
+            out.append((row.key.dataset, name, x, y))
     return out
 
 
-def _bars_by(table: ExperimentTable) -> str:
-    r"""What makes the difference between groups of bars."""
+def _limits(values: Iterable[float]) -> tuple[float, float]:
+    ends = list(values)
+    return min(ends) - PADDING, max(ends) + PADDING
+
+
+def _dots_by(table: ExperimentTable) -> str:
+    r"""What makes the difference between lines of dots."""
     e = table.experiment
     return e.variant_name if len(table.variants) > 1 else e.level_name
 
 
-def _bars(table: ExperimentTable) -> list[tuple[str, str]]:
+def _dots(table: ExperimentTable) -> list[tuple[str, str]]:
     r"""For each dataset, and for each level where there are several variants,
-    means over the models that were run.
+    means over the models that were run. All have the same axis.
     """
-    out = []
-    levels, by_variant = _levels(table), len(table.variants) > 1
+    every = list(dict.fromkeys(row.key.level for row in table.rows))
+    by_variant = len(table.variants) > 1
+    found = []
     for dataset in table.datasets:
-        for shown in [[level] for level in levels] if by_variant else [levels]:
-            rows = [r for r in table.rows if r.key.dataset == dataset and r.key.level in shown]
+        for levels in [[level] for level in every] if by_variant else [every]:
+            rows = [r for r in table.rows if r.key.dataset == dataset and r.key.level in levels]
             rows = [row for row in rows if row.pair()]
             if not rows:
                 continue
             groups = [
                 [r for r in rows if (r.key.level, r.key.variant) == (level, variant)]
-                for level in shown
+                for level in levels
                 for variant in table.variants
             ]
-            means = {c: [_mean(r.mean(c) for r in g) for g in groups] for c in PAIRS}
-            paper = {
-                c: [_mean(r.paper_mean(c) for r in g) for g in groups]
-                for c in ('original', 'generated')
-            }
-            labels = [v or 'default' for v in table.variants] if by_variant else levels
-            caption = [dataset, f'{shown[0]} {table.experiment.level_name}']
-            several = by_variant and len(levels) > 1
-            out.append((', '.join(caption[: 1 + several]), bars(labels, means, paper)))
-    return out
+            columns = [value.column for value in table.values]
+            means = {c: [_mean(r.mean(c) for r in g) for g in groups] for c in columns}
+            paper = {c: [_mean(r.paper_mean(c) for r in g) for g in groups] for c in columns}
+            caption = [dataset, f'{levels[0]} {table.experiment.level_name}']
+            several = by_variant and len(every) > 1
+            found.append((', '.join(caption[: 1 + several]), means, paper))
+    if not found:
+        return []
+    labels = [v or 'default' for v in table.variants] if by_variant else every
+    label = '' if by_variant else table.experiment.level_name
+    shown = [v for _, *both in found for means in both for column in means.values() for v in column]
+    limits = _limits(value for value in shown if value is not None)
+    return [
+        (caption, dots(labels, means, paper, limits, table.metric_name, label))
+        for caption, means, paper in found
+    ]
 
 
-def _levels(table: ExperimentTable) -> list[str]:
-    return list(dict.fromkeys(row.key.level for row in table.rows))
+def _column_mark(column: str) -> str:
+    marker = 'D' if column == 'quantized' else 'o'
+    return figures.mark_svg(marker, figures.COLORS[column], hollow=column == 'original')
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -2,22 +2,24 @@ r"""The results of a benchmark: tables, what they say, and where the numbers com
 
 from __future__ import annotations
 
-from collections import defaultdict
+import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
 from torch_geometric_cgt.benchmark.method_tables import shown_table
+from torch_geometric_cgt.benchmark.missing import not_run
+from torch_geometric_cgt.benchmark.notes import Note, read_notes
+from torch_geometric_cgt.benchmark.provenance import runs_of
 from torch_geometric_cgt.benchmark.summary import Summary, summarize
-from torch_geometric_cgt.benchmark.table_files import as_json, write_tables
+from torch_geometric_cgt.benchmark.table_files import as_json, as_text, write_tables
 from torch_geometric_cgt.benchmark.tables import ExperimentTable, tables_of
 from torch_geometric_cgt.benchmark.template import can_render
 from torch_geometric_cgt.benchmark.text_tables import TextTable, summary_table
+from torch_geometric_cgt.benchmark.verdicts import Verdict, verdicts_of
 from torch_geometric_cgt.data.files import write_text
-
-RUN = ('commit', 'version', 'k', 'command')  # facts that cells of one run share
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,18 @@ class Results:
     tables: list[ExperimentTable]
     summaries: dict[str, list[Summary]]  # experiment
     runs: list[dict[str, Any]]
+    verdicts: list[Verdict]
+    notes: list[Note] = field(default_factory=list)
 
     @classmethod
     def from_cells(cls, cells: Mapping[CellKey, Cell]) -> Results:
         r"""Computes everything from cells."""
-        tables = tables_of(cells)
+        return cls._of(tables_of(cells), runs_of(cells.values()))
+
+    @classmethod
+    def _of(cls, tables: list[ExperimentTable], runs: list[dict[str, Any]]) -> Results:
         summaries = {table.experiment.name: summarize(table) for table in tables}
-        return cls(tables, summaries, _runs(cells.values()))
+        return cls(tables, summaries, runs, verdicts_of(tables, summaries))
 
     def only_run(self) -> Results:
         r"""The same without what was not run."""
@@ -42,16 +49,64 @@ class Results:
             for table in self.tables
             if table.is_run
         ]
-        return Results(tables, {t.experiment.name: summarize(t) for t in tables}, self.runs)
+        return Results._of(tables, self.runs)
+
+    def judged_by(self, cells: Mapping[CellKey, Cell]) -> Results:
+        r"""The same with the verdicts of more cells, on the experiments that
+        are here: controls have their default in another table.
+        """
+        tables = tables_of(cells)
+        names = [table.experiment.name for table in self.tables]
+        summaries = {table.experiment.name: summarize(table) for table in tables}
+        verdicts = [v for v in verdicts_of(tables, summaries) if v.experiment in names]
+        return replace(self, verdicts=verdicts)
+
+    def with_notes(self, path: Path) -> Results:
+        r"""The same with what a person says about it.
+
+        Args:
+            path (Path): A file for
+                :func:`~torch_geometric_cgt.benchmark.notes.read_notes`.
+        """
+        names = [table.experiment.name for table in self.tables]
+        return replace(self, notes=read_notes(path, names))
+
+    def said_of(self, table: ExperimentTable) -> tuple[list[Verdict], list[Note]]:
+        r"""Verdicts and notes about one experiment, what was missed first."""
+        name = table.experiment.name
+        verdicts = [verdict for verdict in self.verdicts if verdict.experiment == name]
+        verdicts.sort(key=lambda verdict: verdict.holds)
+        return verdicts, [note for note in self.notes if note.experiment == name]
 
     def headline(self, intervals: bool = True) -> TextTable:
-        r"""One line per experiment and variant, over all datasets."""
+        r"""One line per experiment with the default generator alone, over all
+        datasets.
+        """
         lines = []
         for table in self.tables:
-            for summary in self.summaries[table.experiment.name]:
-                if not summary.dataset:
-                    lines.append((_name(table, summary), summary))
+            if table.kind == 'pairs' and table.experiment.variants == ('',):
+                found = self.summaries[table.experiment.name]
+                lines += [(_name(table), s) for s in found if not (s.dataset or s.variant)]
         return summary_table('The experiments against the paper', 'Experiment', lines, intervals)
+
+    def variants(self, table: ExperimentTable, intervals: bool = True) -> TextTable:
+        r"""One line per variant of one experiment, over all datasets."""
+        found = [s for s in self.summaries[table.experiment.name] if not s.dataset]
+        lines = [(s.variant or 'default', s) for s in found]
+        label = table.experiment.variant_name.capitalize()
+        return summary_table(table.experiment.title, label, lines, intervals)
+
+    def text(self) -> str:
+        r"""What is shown in a terminal: measures, and what they mean."""
+        tables = [self.headline(intervals=False)]
+        for table in self.tables:
+            if table.is_run and table.kind == 'pairs' and table.variants != ['']:
+                tables.append(self.variants(table, intervals=False))
+        parts = [f'{table.title}\n\n{as_text(table)}' for table in tables if table.body]
+        for table in self.tables:
+            if verdicts := self.said_of(table)[0]:
+                parts.append('\n'.join([table.experiment.title, *(f'  {v}' for v in verdicts)]))
+        return '\n\n'.join(parts)
 
     def summary(self, table: ExperimentTable) -> TextTable:
         r"""One line per dataset of one experiment, and one over all."""
@@ -73,6 +128,11 @@ class Results:
             content: dict[str, Any] = {'name': e.name, 'title': e.title, 'scenario': e.scenario}
             content |= {'level_name': e.level_name, 'rows': table.records()}
             content['summaries'] = [s.to_dict() for s in self.summaries[e.name]]
+            verdicts, notes = self.said_of(table)
+            content['verdicts'] = [verdict.to_dict() for verdict in verdicts]
+            content['notes'] = [{'dataset': n.dataset, 'text': n.text} for n in notes]
+            content['not_run'] = not_run(table)
+            content['metric'] = e.metric
             experiments.append(content)
         return {'experiments': experiments, 'runs': self.runs}
 
@@ -96,20 +156,41 @@ def read_results(paths: Iterable[Path]) -> Results:
     return Results.from_cells(cells)
 
 
+def read_beside(path: Path, cells: Mapping[CellKey, Cell]) -> dict[CellKey, Cell]:
+    r"""All cells of a file that were measured with the settings of some.
+
+    Args:
+        path (Path): The file.
+        cells (dict): Some cells.
+    """
+    settings = [cell.facts.get('config') for cell in cells.values()]
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # whoever ran them has warned of damaged lines
+        found = read_cells([path])
+    return {k: cell for k, cell in found.items() if cell.facts.get('config') in settings}
+
+
 def write_results(folder: Path, results: Results) -> list[Path]:
-    r"""Writes :obj:`report.json`, the tables as CSV and LaTeX and, with the
-    :obj:`report` extra, :obj:`report.html`.
+    r"""Writes :obj:`report.json`, :obj:`report.md`, the tables as CSV and LaTeX
+    and, with the :obj:`report` extra, :obj:`report.html`.
 
     Args:
         folder (Path): Where to write.
         results (Results): What to write.
     """
-    paths = [folder / 'report.json']
+    from torch_geometric_cgt.benchmark.markdown_page import render_markdown
+
+    paths = [folder / 'report.json', folder / 'report.md']
     write_text(paths[0], as_json(results.to_dict()))
+    write_text(paths[1], render_markdown(results))
     summaries = [s.record() for found in results.summaries.values() for s in found]
     tables = {'summary': (summaries, results.headline())}
     for table in results.tables:
-        tables[table.experiment.name] = (table.records(), shown_table(table))
+        name = table.experiment.name
+        tables[name] = (table.records(), shown_table(table))
+        if table.kind == 'pairs':
+            found = [summary.record() for summary in results.summaries[name]]
+            tables[f'{name} agreement'] = (found, results.summary(table))
     paths += write_tables(folder / 'tables', tables)
     if can_render():
         from torch_geometric_cgt.benchmark.page import render_page
@@ -119,38 +200,6 @@ def write_results(folder: Path, results: Results) -> list[Path]:
     return paths
 
 
-def _name(table: ExperimentTable, summary: Summary) -> str:
+def _name(table: ExperimentTable) -> str:
     e = table.experiment
-    if table.variants != ['']:
-        return f'{e.name.capitalize()}: {summary.variant or "default"}'
     return f'{e.scenario}. {e.title}' if e.scenario else e.title
-
-
-def _runs(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    r"""Which cells came from the same code and command, and when."""
-    groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        run = (cell.key.experiment, *(_text(cell.facts.get(name)) for name in RUN))
-        groups[run].append(cell)
-    out = []
-    for (experiment, *shared), part in groups.items():
-        dates = sorted(_text(cell.facts['date']) for cell in part if cell.facts.get('date'))
-        times = [cell.facts.get('seconds') for cell in part]
-        seconds = sum(t for t in times if isinstance(t, int | float))
-        out.append(
-            {
-                'experiment': experiment,
-                'cells': len(part),
-                'first': dates[0] if dates else '',
-                'last': dates[-1] if dates else '',
-                'seconds': seconds,
-                **dict(zip(RUN, shared, strict=True)),
-            }
-        )
-    return out
-
-
-def _text(fact: Any) -> str:
-    if isinstance(fact, dict):
-        return ', '.join(f'{name} {value}' for name, value in fact.items())
-    return '' if fact is None else str(fact)

@@ -10,6 +10,7 @@ from torch_geometric_cgt.benchmark.metrics import MEASURES, Estimate, estimate
 from torch_geometric_cgt.benchmark.tables import ExperimentTable, Row
 
 LOWER_IS_BETTER = ('mse', 'max_abs')
+ENOUGH = 8  # pairs of one seed that can show a difference
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Summary:
     num_same: int  # rows that were run and that the paper has
     num_paper: int
     ours: dict[str, Estimate]  # measure
+    common: dict[str, Estimate]  # ours, on rows that the paper has
     same: dict[str, Estimate]  # the paper's, on rows that were run
     paper: dict[str, Estimate]  # the paper's, on all of its rows
 
@@ -34,10 +36,16 @@ class Summary:
 
     def is_better(self, name: str) -> bool:
         r"""Whether a measure is better than the paper's on the same rows."""
-        ours, theirs = self.ours[name].value, self.same[name].value
-        if ours is None or theirs is None:
-            return False
-        return ours < theirs if name in LOWER_IS_BETTER else ours > theirs
+        return _is_better(name, self.common[name].value, self.same[name].value)
+
+    def is_clear(self, name: str) -> bool:
+        r"""Whether it is better for more than a lucky draw: with all of its
+        interval or, where one seed gives none, over eight pairs at least.
+        """
+        ours, theirs = self.common[name], self.same[name].value
+        if ours.low is None or ours.high is None:
+            return self.is_better(name) and self.num_same >= ENOUGH
+        return all(_is_better(name, end, theirs) for end in (ours.low, ours.high))
 
     def to_dict(self) -> dict[str, Any]:
         r"""All of it, for a JSON file."""
@@ -80,7 +88,7 @@ def summarize(table: ExperimentTable) -> list[Summary]:
 def _summary(table: ExperimentTable, variant: str, dataset: str, rows: Sequence[Row]) -> Summary:
     is_run = [row.pair() is not None if table.kind == 'pairs' else row.is_run for row in rows]
     has_paper = [row.paper is not None for row in rows]
-    ours = [pair for row in rows if (pair := row.pair())]
+    ours = [(row, pair) for row in rows if (pair := row.pair())]
     paper = [(row, pair) for row in rows if (pair := row.paper_pair())]
     same = [pair for row, pair in paper if row.pair()]
     return Summary(
@@ -91,7 +99,14 @@ def _summary(table: ExperimentTable, variant: str, dataset: str, rows: Sequence[
         run=sum(is_run),
         num_same=sum(a and b for a, b in zip(is_run, has_paper, strict=True)),
         num_paper=sum(has_paper),
-        ours=estimate(ours),
+        ours=estimate([pair for _, pair in ours]),
+        common=estimate([pair for row, pair in ours if row.paper_pair()]),
         same=estimate(same),
         paper=estimate([pair for _, pair in paper]),
     )
+
+
+def _is_better(name: str, ours: float | None, theirs: float | None) -> bool:
+    if ours is None or theirs is None:
+        return False
+    return ours < theirs if name in LOWER_IS_BETTER else ours > theirs

@@ -1,4 +1,4 @@
-r"""Tables in files: numbers as CSV and JSON, text as LaTeX and for a terminal."""
+r"""Tables in files: numbers as CSV and JSON, text as LaTeX, Markdown and for a terminal."""
 
 from __future__ import annotations
 
@@ -70,6 +70,18 @@ def as_text(table: TextTable) -> str:
     )
 
 
+def as_markdown(table: TextTable) -> str:
+    r"""A table with bars between columns; what is marked as better is bold."""
+    left = _num_left(table)
+    ends = ['---' if i < left else '---:' for i in range(len(table.header))]
+    lines = [table.header, ends]
+    for i, row in enumerate(table.grouped):
+        marks = [table.marks.get((i, j)) == 'better' for j in range(len(row))]
+        cells = [escape_markdown(text) for text in row]
+        lines.append([f'**{c}**' if m else c for c, m in zip(cells, marks, strict=True)])
+    return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
+
+
 def write_tables(
     folder: Path, tables: Mapping[str, tuple[Sequence[dict[str, Any]], TextTable]]
 ) -> list[Path]:
@@ -95,6 +107,11 @@ def write_tables(
 def escape_latex(text: str) -> str:
     r"""Text that LaTeX prints as it is."""
     return ''.join(LATEX.get(char, char) for char in _one_line(text))
+
+
+def escape_markdown(text: str) -> str:
+    r"""Text that Markdown shows as it is."""
+    return re.sub(r'([\\|<>*_`])', r'\\\1', _one_line(text))
 
 
 def _latex_row(row: list[str]) -> str:

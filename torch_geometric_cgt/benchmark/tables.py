@@ -18,6 +18,14 @@ from torch_geometric_cgt.benchmark.perturbations import reidentification_of
 PAIRS = ('original', 'quantized', 'generated')
 DISTANCES = ('generated to quantized', 'quantized to original')
 STATISTICS = ('zero_vectors', 'duplicates')
+METRIC_NAMES = {'auc': 'AUC'}  # of those that are not called by their name
+REMARKS = {
+    'link': 'Scores are areas under the ROC curve (AUC). The paper does not name its measure of '
+    'link prediction; its numbers are shown as printed.',
+    'statistics': 'Wasserstein distances between the histograms of two sets of computation graphs; '
+    '0 where they are the same. Quantized to original is what tokens cost.',
+    'baselines': 'A perturbed graph has the place of a generated one; k=... are generated.',
+}
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,22 @@ class ExperimentTable:
     def kind(self) -> str:
         r"""What a row holds: a pair of scores, one score, or distances."""
         return {'exchange': 'score', 'statistics': 'distances'}.get(self.experiment.name, 'pairs')
+
+    @property
+    def metric_name(self) -> str:
+        r"""What a score is, as a person says it."""
+        return METRIC_NAMES.get(self.experiment.metric, self.experiment.metric)
+
+    @property
+    def remark(self) -> str:
+        r"""What must be known to read the numbers; empty for most."""
+        return REMARKS.get(self.experiment.name, '')
+
+    @property
+    def column_names(self) -> dict[str, str]:
+        r"""What a person calls the columns of pairs."""
+        name = 'perturbed or generated' if self.experiment.compares_methods else 'generated'
+        return {**{column: column for column in PAIRS}, 'generated': name}
 
     @property
     def values(self) -> list[Value]:

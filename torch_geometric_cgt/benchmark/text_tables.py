@@ -30,7 +30,7 @@ class TextTable:
     body: list[list[str]]
     num_keys: int = 1  # leading columns that say what a row is about
     notes: list[str] = field(default_factory=list)
-    marks: dict[tuple[int, int], str] = field(default_factory=dict)  # row and column: 'better'
+    marks: dict[tuple[int, int], str] = field(default_factory=dict)  # row and column: CSS classes
 
     @property
     def grouped(self) -> list[list[str]]:
@@ -74,9 +74,11 @@ def row_table(table: ExperimentTable) -> TextTable:
     header += [experiment.variant_name.capitalize()] * has_variant + ['Model'] * has_model
     num_keys = len(header) - 1
     header += [_title(v.name) for v in values] + ['Difference'] * is_pairs + ['Seeds']
-    theirs = [v for v in values if v.column != 'quantized']
+    theirs = [v for v in values if any(r.paper_mean(v.column) is not None for r in table.rows)]
     if has_paper:
         header += [f'Paper: {v.name}' for v in theirs] + ['Paper: difference'] * is_pairs
+    f1 = _macro_f1(table)
+    header += [f'Macro F1: {value.name}' for value in f1]
     reasons = list(dict.fromkeys(r.paper.doubtful for r in table.rows if r.paper))
     reasons = [reason for reason in reasons if reason]
     body = []
@@ -87,8 +89,10 @@ def row_table(table: ExperimentTable) -> TextTable:
         line += [_difference(row)] * is_pairs + [str(len(row.cells)) if row.is_run else '']
         if has_paper:
             line += _paper(row, theirs, reasons, is_pairs)
+        line += [score(row, value) if row.is_run else '' for value in f1]
         body.append(line)
-    notes = [f'[{i}] {reason}' for i, reason in enumerate(reasons, start=1)]
+    notes = [table.remark] * bool(table.remark)
+    notes += [f'[{i}] {reason}' for i, reason in enumerate(reasons, start=1)]
     return TextTable(experiment.title, header, body, num_keys, notes)
 
 
@@ -111,7 +115,8 @@ def summary_table(
     for name, summary in summaries:
         for i, measure in enumerate(MEASURES):
             if summary.is_claim and summary.is_better(measure):
-                marks[len(body), 2 + i] = 'better'
+                is_clear = summary.is_clear(measure)
+                marks[len(body), 2 + i] = 'better' if is_clear else 'better unsure'
         is_run = summary.run > 0
         has_pairs = any(e.value is not None for e in summary.ours.values())
         values = [_estimate(summary.ours, m, intervals) if has_pairs else '-' for m in MEASURES]
@@ -148,6 +153,14 @@ def score(row: Row, value: Value) -> str:
         return NOT_RUN
     mean, std = row.mean(value.column, value.metric), row.std(value.column, value.metric)
     return number(mean) if std is None else f'{number(mean)} ± {number(std)}'
+
+
+def _macro_f1(table: ExperimentTable) -> list[Value]:
+    r"""The columns of a second score, where cells have one."""
+    if table.kind == 'distances' or table.experiment.metric != 'accuracy':
+        return []
+    found = [Value(v.name, v.column, 'macro_f1') for v in table.values if v.column != 'quantized']
+    return [v for v in found if any(r.mean(v.column, v.metric) is not None for r in table.rows)]
 
 
 def _difference(row: Row) -> str:
