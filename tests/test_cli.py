@@ -143,7 +143,12 @@ def test_python_dash_m():
             "Unknown datasets ['Kora']; choose from ['Digits', 'Cora'",
         ),
         (['--scenario', '1', '--models', 'GCN,GNC'], "Unknown models ['GNC']; choose from ['GCN'"),
-        (['--scenario', '1', '--levels', '7'], "Unknown levels ['7']; choose from ['0', '2', '4']"),
+        (
+            ['--scenario', '1,4', '--levels', '0'],
+            "Unknown levels ['0'] of 'shift' (scenario 4); choose from ['iid', '0.01', '0.3']",
+        ),
+        (['--scenario', '1', '--epochs', '0'], "'epochs' must be at least 1 (got 0)"),
+        (['--scenario', '1', '--k', '0'], "'k' must be at least 1 (got 0)"),
         (['--scenario', '1', '--variants', 'best'], "Unknown variant 'best'; choose from ['', "),
         (['--scenario', '1', '--seeds', '0'], "'--seeds' must be at least 1 (got 0)"),
         (['--scenario', '1', '--jobs', '0'], "'jobs' must be at least 1 (got 0)"),
