@@ -160,6 +160,11 @@ def test_wrong_cells_are_refused(tmp_path, capsys, arguments, message):
     assert not (tmp_path / 'cells.jsonl').exists()
 
 
+def test_cells_in_the_place_of_a_folder_are_refused(tmp_path, capsys):
+    assert main(['benchmark', '--scenario', '1', '--cells', str(tmp_path)]) == 2
+    assert f"'{tmp_path}' is a folder" in capsys.readouterr().err
+
+
 def test_a_dataset_without_files_says_where_they_were_looked_for(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv('CGT_DATA_ROOT', str(tmp_path / 'nothing'))
     cells = str(tmp_path / 'cells.jsonl')
