@@ -41,5 +41,5 @@ def test_time_left_counts_builds(
         assert bar.seconds_left() == 10
     shown = capsys.readouterr().err
     assert '4/5' in shown
-    assert 'Photo begins' in shown
+    assert 'Photo begins, about 02:00 left' in shown
     assert 'Cora 2 GCN, about 00:10 left' in shown

@@ -30,7 +30,7 @@ def test_items_come_one_by_one(tmp_path: Path) -> None:
     steps = list(work_through(count, [(name, tmp_path) for name in 'abc'], jobs=2))
     for task, name in enumerate('abc'):
         assert [item for i, item in steps if i == task] == [None, f'{name} 1', f'{name} 2']
-    last = steps.index((2, None))  # begins when one of the others is done
+    last = steps.index((2, None))  # begins when one of the others is done, and not before
     assert {(0, 'a 2'), (1, 'b 2')} & set(steps[:last])
 
 

@@ -48,7 +48,7 @@ class Progress:
     def begin(self, spec: GraphSpec) -> None:
         r"""Notes that the work on a graph begins."""
         self._begun[spec] = time.monotonic()
-        self._bar.set_postfix_str(' '.join(filter(None, (spec.dataset, spec.variant, 'begins'))))
+        self._show(spec.dataset, spec.variant, 'begins')
 
     def add(self, spec: GraphSpec, cell: Cell) -> None:
         r"""Notes a finished cell of a graph."""
@@ -58,14 +58,14 @@ class Progress:
             self._cell_seconds.append(seconds)
             whole = time.monotonic() - self._begun[spec]
             self._graph_seconds.setdefault(spec, max(0.0, whole - seconds))
-        self._bar.set_postfix_str(self.text(cell.key), refresh=False)
+        key = cell.key
         self._bar.update()
+        self._show(key.dataset, key.level, key.variant, key.model)
 
-    def text(self, key: CellKey) -> str:
-        r"""The last cell and the time left, for a person."""
-        parts = (key.dataset, key.level, key.variant, key.model)
+    def _show(self, *parts: str) -> None:
         name, left = ' '.join(filter(None, parts)), self.seconds_left()
-        return name if left is None else f'{name}, about {tqdm.format_interval(left)} left'
+        more = '' if left is None else f', about {tqdm.format_interval(left)} left'
+        self._bar.set_postfix_str(name + more)
 
     def seconds_left(self) -> float | None:
         r"""An estimate, if a cell was measured."""

@@ -51,14 +51,13 @@ def work_through(
                 link, task = idle.pop(), waiting.popleft()
                 link.send(tasks[task])
                 busy[link] = task
-                yield task, None
             ready = wait(list(busy))
             for link in [link for link in busy if link in ready]:
                 try:
                     kind, value = link.recv()
                 except (EOFError, ConnectionError) as error:
                     raise _died(processes[link]) from error
-                if kind == 'item':
+                if kind in ('begun', 'item'):
                     yield busy[link], value
                 elif kind == 'done':
                     idle.append(link)
@@ -106,6 +105,7 @@ def _serve(link: Connection, run: Callable[..., Iterable[Any]], num_threads: int
     try:
         while True:
             task = link.recv()
+            link.send(('begun', None))
             try:
                 for item in run(*task):
                     link.send(('item', item))
