@@ -295,11 +295,11 @@ def _read_mask(path: Path) -> Tensor:
     return torch.from_numpy(mask)
 
 
-def benchmark(args: argparse.Namespace) -> None:
+def benchmark(args: argparse.Namespace) -> int:
     r"""``cgt benchmark``"""
     if args.seeds < 1:
         raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
-    require_writable(args.cells.absolute().parent)
+    config = BenchmarkConfig(k=args.k, epochs=args.epochs)
     keys = []
     for name in _names(args.scenario) or []:
         keys += find_experiment(name).keys(
@@ -309,15 +309,23 @@ def benchmark(args: argparse.Namespace) -> None:
             models=_names(args.models),
             variants=_names(args.variants),
         )
-    config = BenchmarkConfig(k=args.k, epochs=args.epochs)
+    require_writable(args.cells.absolute().parent)
     started = time.monotonic()
-    cells = run_cells(keys, args.cells, config, args.root, args.jobs, not args.quiet)
+    try:
+        cells = run_cells(keys, args.cells, config, args.root, args.jobs, not args.quiet)
+    except KeyboardInterrupt:
+        print(
+            f"cgt: interrupted. The same command goes on; finished cells are in '{args.cells}'",
+            file=sys.stderr,
+        )
+        return 130
     results = Results.from_cells(cells).only_run()
     for plan in results.tables:
         print(as_text(shown_table(plan)), end='\n\n')
     print(results.judged_by(read_beside(args.cells, cells)).text(), end='\n\n')
     print(f'{len(cells)} cells in {args.cells}, {time.monotonic() - started:.0f} seconds')
     print(f'A page of them: cgt report {args.cells} --out report')
+    return 0
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -1,8 +1,13 @@
+import hashlib
+import json
+import warnings
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell, read_cells
+from torch_geometric_cgt.benchmark.cells import Cell, CellFile, CellKey, add_cell, read_cells
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experiment
 
 ONE = Cell(CellKey('aggregation', 'Cora', '0', 'GCN'), {'original': {'accuracy': 0.8}})
@@ -38,6 +43,79 @@ def test_torn_line_costs_that_line_alone(tmp_path: Path, length: int) -> None:
         assert list(read_cells([path])) == [TWO.key]
 
 
+def _add_content(path: Path, content: Any) -> None:
+    text = content if isinstance(content, int) else json.dumps(content)
+    digest = hashlib.sha256(str(text).encode()).hexdigest()
+    with path.open('a') as file:
+        file.write(json.dumps({'sha256': digest, 'cell': text}) + '\n')
+
+
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        (1, 'no cell'),
+        ([], 'no cell'),
+        ({'scores': ONE.scores}, 'no key'),
+        ({**asdict(ONE), 'key': {'experiment': 'aggregation'}}, 'missing'),
+        ({**asdict(ONE), 'key': {**asdict(ONE.key), 'seed': '0'}}, 'names and a seed'),
+        ({**asdict(ONE), 'facts': None}, 'facts'),
+        ({**asdict(ONE), 'scores': {}}, 'no scores'),
+        ({**asdict(ONE), 'scores': {'original': {}}}, 'no scores'),
+        ({**asdict(ONE), 'scores': {'original': 0.8}}, 'numbers by name'),
+        ({**asdict(ONE), 'scores': {'original': {'accuracy': '0.8'}}}, 'numbers by name'),
+        ({**asdict(ONE), 'histograms': {'duplicates': [1]}}, 'lists by name'),
+        ({**asdict(ONE), 'colour': 'red'}, 'colour'),
+    ],
+)
+def test_what_has_another_shape_is_not_trusted(tmp_path: Path, content: Any, message: str) -> None:
+    path = tmp_path / 'cells.jsonl'
+    _add_content(path, content)
+    add_cell(path, TWO)
+    with pytest.warns(UserWarning, match=f'Line 1 .* damaged: .*{message}') as caught:
+        assert list(read_cells([path])) == [TWO.key]
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize('spoil', [lambda line: line.replace('0.8', '0.9'), lambda line: line[:-9]])
+def test_a_damaged_line_is_no_loss_where_its_cell_stands_again(tmp_path: Path, spoil: Any) -> None:
+    path = tmp_path / 'cells.jsonl'
+    add_cell(path, ONE)
+    path.write_text(spoil(path.read_text()))
+    add_cell(path, ONE)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert read_cells([path]) == {ONE.key: ONE}
+    content = path.read_text().splitlines(keepends=True)
+    path.write_text(''.join(reversed(content)))  # now it is the newer one that is lost
+    with pytest.warns(UserWarning, match='Line 2'):
+        read_cells([path])
+
+
+def test_only_what_was_added_is_read(tmp_path: Path) -> None:
+    path = tmp_path / 'cells.jsonl'
+    add_cell(path, ONE)
+    file = CellFile(path)
+    assert file.read() == [ONE]
+    add_cell(path, TWO)
+    whole = path.read_bytes()
+    path.write_bytes(b'?' * (whole.index(b'\n') + 1) + whole[whole.index(b'\n') + 1 : -20])
+    assert file.read() == []  # the rest of the second line is on its way
+    assert [damage.line for damage in file.damage] == [2]
+    path.write_bytes(whole)
+    assert file.read() == [TWO]
+    assert (file.cells, file.damage) == ({ONE.key: ONE, TWO.key: TWO}, [])
+    assert file.read() == []
+
+
+def test_a_last_line_without_an_end_counts(tmp_path: Path) -> None:
+    path = tmp_path / 'cells.jsonl'
+    add_cell(path, ONE)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_cells([path]) == {ONE.key: ONE}
+    add_cell(path, replace(TWO, facts={'seconds': 1}))
+    assert list(read_cells([path])) == [ONE.key, TWO.key]
+
+
 def test_experiments_are_found_by_name_and_number() -> None:
     assert find_experiment('1') is find_experiment('aggregation') is EXPERIMENTS['aggregation']
     with pytest.raises(ValueError, match=r"'7'.*'1'.*'aggregation'"):
@@ -48,3 +126,8 @@ def test_keys_of_an_experiment() -> None:
     keys = EXPERIMENTS['aggregation'].keys(('Cora',), seeds=2)
     assert len(keys) == len(set(keys)) == 3 * 4 * 2
     assert {k.level for k in keys} == {'0', '2', '4'}
+
+
+def test_levels_are_those_of_the_scenario() -> None:
+    with pytest.raises(ValueError, match=r"\['0'\] of 'shift' \(scenario 4\); .*\['iid', '0.01'"):
+        find_experiment('4').keys(levels=('0',))

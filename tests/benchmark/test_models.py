@@ -8,7 +8,9 @@ from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, make_gnn
 from torch_geometric_cgt.benchmark.rows import SparseRows
 from torch_geometric_cgt.benchmark.training import (
     GNNConfig,
+    batches,
     evaluate_gnn,
+    fit,
     logits_of,
     score_gnns,
     test_gnn,
@@ -172,3 +174,35 @@ def test_sparse_and_dense_tables_give_the_same(name):
     assert torch.allclose(model(x, index), model(sparse, index), atol=1e-5)
     for dense, other in zip(*gradients, strict=True):
         assert torch.allclose(dense, other, atol=1e-4)
+
+
+def test_no_batch_ends_with_a_single_root():
+    rows = torch.arange(9).flip(0)
+    assert [part.tolist() for part in batches(rows, 4)] == [[8, 7, 6, 5], [4, 3, 2, 1, 0]]
+    assert [part.tolist() for part in batches(rows[1:], 3)] == [[7, 6, 5], [4, 3, 2], [1, 0]]
+    assert [part.tolist() for part in batches(rows[:1], 4)] == [[8]]  # there is no other
+    assert [part.numel() for part in batches(rows[:0], 4)] == [0]
+
+
+@pytest.mark.parametrize('name', ALL_MODELS)
+def test_all_train_where_one_root_is_left_over(name):
+    _, trees = encoded()
+    train = trees.rows('train').numel()
+    train_gnn(name, trees, GNNConfig(epochs=1, batch_size=train - 1), seed=0)
+
+
+def test_training_ends_at_the_best_epoch():
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    scores = iter([0.1, 0.5, 0.5, 0.4, 0.9])
+    fit(
+        model,
+        torch.optim.SGD(model.parameters(), lr=1.0),
+        lambda: [torch.ones(1, 1)],
+        lambda batch: -model(batch).sum(),  # each epoch adds one
+        lambda: next(scores),
+        epochs=5,
+        patience=2,
+    )
+    assert model.weight.item() == 2.0
+    assert next(scores) == 0.9  # the fifth epoch was not waited for

@@ -1,18 +1,28 @@
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from torch_geometric_cgt.benchmark import runner
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
+from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell, read_cells
 from torch_geometric_cgt.benchmark.exchange import foreign_set
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig, GraphSpec, graph_of
-from torch_geometric_cgt.benchmark.runner import known_cells, run_cells
+from torch_geometric_cgt.benchmark.known import KnownCells, settings_of, work_of
+from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.benchmark.training import TreeSet
 from torch_geometric_cgt.benchmark.variants import find_variant, shuffle_children, shuffle_labels
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.errors import SourceError
 
 CONFIG = BenchmarkConfig(num_neighbors=(3, 3), epochs=2)
 GCN, SGC = (CellKey('aggregation', 'Digits', '0', model) for model in ('GCN', 'SGC'))
@@ -53,7 +63,8 @@ def test_damaged_cell_is_run_again(
     with pytest.warns(UserWarning, match='damaged'):
         again = run_cells([GCN, SGC], path, CONFIG, folder, log=False)
     assert again[GCN].scores == cells[GCN].scores
-    with pytest.warns(UserWarning, match='damaged'):
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')  # the damaged line was replaced
         assert read_cells([path])[GCN].scores == cells[GCN].scores
 
 
@@ -69,18 +80,144 @@ def test_processes_find_what_one_finds(
     assert found[other].scores != found[SGC].scores
 
 
+def _known(path: Path, config: BenchmarkConfig = CONFIG) -> KnownCells:
+    known = KnownCells(path, config)
+    known.refresh()
+    return known
+
+
 def test_other_settings_are_another_benchmark(folder: Path, cells: dict[CellKey, Cell]) -> None:
-    with pytest.warns(UserWarning, match='2 cells .* other settings'):
-        assert known_cells(folder / 'cells.jsonl', replace(CONFIG, k=31)) == {}
+    known = _known(folder / 'cells.jsonl', replace(CONFIG, k=31))
+    assert known.cells == {}
+    with pytest.warns(UserWarning, match=r'2 cells .* not run: 2 measured with other settings'):
+        known.warn()
 
 
-def test_equal_work_is_looked_up(
+LINK = CellKey('link', 'Digits', 'Dot', 'GCN')
+STATISTICS = CellKey('statistics', 'Digits', '5', '')
+FOREIGN = CellKey('weather', 'Digits', '0', 'GCN')
+OLD = {'config': {'k': 30, 'num_neighbors': [3, 3], 'epochs': 2}}  # facts of before
+
+
+def _file(path: Path, *cells: tuple[CellKey, dict[str, Any]]) -> Path:
+    for key, facts in cells:
+        add_cell(path, Cell(key, {'original': {'accuracy': 0.5}}, facts=facts))
+    return path
+
+
+def test_a_protocol_is_known_by_its_number(tmp_path: Path) -> None:
+    path = _file(
+        tmp_path / 'cells.jsonl',
+        (GCN, OLD),
+        (SGC, {**OLD, 'protocol': 0}),
+        (LINK, OLD),
+        (replace(LINK, level='MLP'), settings_of(LINK, CONFIG)),
+        (STATISTICS, OLD),
+        (FOREIGN, OLD),
+        (replace(GCN, level='some'), OLD),
+    )
+    known = _known(path)
+    assert list(known.cells) == [GCN, replace(LINK, level='MLP'), STATISTICS]
+    text = '4 cells .*: 2 measured by another protocol, 2 of tables that are not known'
+    with pytest.warns(UserWarning, match=text):
+        known.warn()
+
+
+def test_training_is_one_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _file(
+        tmp_path / 'cells.jsonl',
+        (GCN, OLD),
+        (SGC, settings_of(SGC, CONFIG)),
+        (STATISTICS, settings_of(STATISTICS, CONFIG)),
+    )
+    assert list(_known(path).cells) == [GCN, SGC, STATISTICS]
+    # Defaults of a data class are arguments of its constructor.
+    slow = replace(runner.GNNConfig(), lr=0.001)
+    monkeypatch.setattr('torch_geometric_cgt.benchmark.known.GNNConfig', lambda: slow)
+    assert list(_known(path).cells) == [STATISTICS]  # where nothing is trained
+
+
+def test_a_foreign_cell_is_not_the_work_of_a_table(tmp_path: Path) -> None:
+    path = _file(tmp_path / 'cells.jsonl', (FOREIGN, OLD))
+    assert _known(path).copy(GCN) is None
+    assert _known(path).original(GCN) is None
+    with pytest.raises(ValueError, match=r"'weather'.*'aggregation'"):
+        work_of(FOREIGN, CONFIG)
+
+
+def test_equal_work_is_looked_up_with_its_facts(
     folder: Path, cells: dict[CellKey, Cell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, 'train_gnn', None)  # nothing may be trained
-    same = CellKey('ablation', 'Digits', '0', 'GCN')
-    found = run_cells([same], folder / 'cells.jsonl', CONFIG, folder, log=False)
-    assert found[same].scores == cells[GCN].scores
+    monkeypatch.setattr(runner, 'make_graphs', None)  # nor built
+    monkeypatch.setattr(runner, 'load_source', None)  # nor loaded
+    monkeypatch.setattr(sys, 'argv', ['cgt', 'another'])
+    same, again = CellKey('ablation', 'Digits', '0', 'GCN'), replace(GCN, variant='k=30')
+    found = run_cells([same, again], folder / 'cells.jsonl', CONFIG, folder, log=False)
+    for key in (same, again):
+        assert found[key].scores == cells[GCN].scores
+        assert found[key].facts == {**cells[GCN].facts, 'copied_from': 'aggregation'}
+
+
+def test_equal_work_of_one_run_is_done_once(folder: Path, tmp_path: Path) -> None:
+    keys = [replace(SGC, variant='edge deletion 100 %'), SGC, replace(SGC, experiment='ablation')]
+    found = run_cells([*keys, SGC], tmp_path / 'cells.jsonl', CONFIG, folder, log=False)
+    assert list(found) == keys
+    assert [found[key].facts.get('copied_from') for key in keys] == [None, None, 'aggregation']
+    source = 'aggregation/edge deletion 100 %'
+    assert [found[key].facts.get('original_from') for key in keys] == [None, source, source]
+    assert len((tmp_path / 'cells.jsonl').read_text().splitlines()) == 3
+
+
+def test_commands_can_be_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ['cgt', 'benchmark', '--variants', 'no label,k=100', '--cells', 'my cells.jsonl']
+    monkeypatch.setattr(sys, 'argv', command)
+    assert shlex.split(runner._provenance()['command']) == command
+
+
+def test_missing_files_are_found_before_the_first_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv('CGT_DATA_ROOT', str(tmp_path / 'nothing'))
+    monkeypatch.setattr(runner, 'make_graphs', None)
+    exchange = replace(GCN, experiment='exchange', level='CiteSeer / original')
+    for key, name in [(replace(GCN, dataset='Cora'), 'Cora'), (exchange, 'CiteSeer')]:
+        with pytest.raises(SourceError, match=name):
+            run_cells([GCN, key], tmp_path / 'cells.jsonl', CONFIG, tmp_path, log=False)
+    assert not (tmp_path / 'cells.jsonl').exists()
+
+
+def test_wrong_settings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'k' must be at least 1"):
+        BenchmarkConfig(k=0)
+    with pytest.raises(OSError, match='is a folder'):
+        run_cells([GCN], tmp_path, CONFIG)
+
+
+def test_an_interrupt_ends_all_processes_and_keeps_cells(tmp_path: Path) -> None:
+    path = tmp_path / 'my cells.jsonl'
+    variants = ','.join(f'edge deletion {share} %' for share in range(1, 60))
+    command = 'benchmark --scenario baselines --datasets Digits --models SGC --jobs 2'
+    arguments = [*command.split(), '--cells', str(path), '--variants', variants]
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'torch_geometric_cgt', *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a group of its own, as of a terminal
+    )
+    try:
+        while not path.exists() and process.poll() is None:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]  # ends when nobody is left who could write
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 130
+    assert 'Traceback' not in errors
+    assert f"The same command goes on; finished cells are in '{path}'" in errors
+    assert 1 <= len(read_cells([path])) <= 20
+    assert 'Digits 0 edge deletion' in errors and 'left' in errors  # what the bar shows
 
 
 def test_controls_fail_as_they_must(folder: Path, cells: dict[CellKey, Cell]) -> None:

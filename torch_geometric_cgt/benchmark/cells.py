@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+KEY = re.compile(rb'\\"key\\": (\{[^{}]*\})')  # inside a line, with its quotes escaped
 
 
 @dataclass(frozen=True, order=True)
@@ -23,6 +26,16 @@ class CellKey:
     variant: str = ''  # what is changed about the generator; empty for the default
     seed: int = 0
 
+    @classmethod
+    def from_dict(cls, content: Any) -> CellKey:
+        r"""A key as it comes back from a file, see :meth:`Cell.from_dict`."""
+        if not isinstance(content, dict):
+            raise ValueError('it has no key')
+        *names, seed = asdict(key := cls(**content)).values()
+        if not all(isinstance(name, str) for name in names) or type(seed) is not int:
+            raise ValueError('its key is not made of names and a seed')
+        return key
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -34,8 +47,76 @@ class Cell:
     facts: dict[str, Any] = field(default_factory=dict)  # seconds, date, commit, command
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Cell:
-        return cls(**{**content, 'key': CellKey(**content['key'])})
+    def from_dict(cls, content: Any) -> Cell:
+        r"""A cell as it comes back from a file, or a :class:`ValueError` that
+        says what is wrong with it.
+        """
+        if not isinstance(content, dict):
+            raise ValueError('it holds no cell')
+        cell = cls(**{**content, 'key': CellKey.from_dict(content.get('key'))})
+        if not _is_table(cell.scores, lambda score: isinstance(score, int | float)):
+            raise ValueError('its scores are not numbers by name')
+        if not any(cell.scores.values()):
+            raise ValueError('it has no scores')
+        if not _is_table(cell.histograms, lambda counts: isinstance(counts, list)):
+            raise ValueError('its histograms are not lists by name')
+        if not isinstance(cell.facts, dict):
+            raise ValueError('its facts have no names')
+        return cell
+
+
+@dataclass(frozen=True)
+class Damage:
+    r"""A line that cannot be trusted."""
+
+    line: int
+    reason: str
+    key: CellKey | None  # of the cell it was, where that can be read
+
+
+class CellFile:
+    r"""The cells of a file that may grow: what was read is not read again.
+
+    Args:
+        path (Path): The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cells: dict[CellKey, Cell] = {}  # the last one of each key
+        self.damage: list[Damage] = []  # of cells that no later line holds
+        self._num_lines = 0
+        self._num_bytes = 0
+
+    def read(self) -> list[Cell]:
+        r"""Reads what was added and returns its cells."""
+        with self.path.open('rb') as file:
+            file.seek(self._num_bytes)
+            *lines, rest = file.read().split(b'\n')
+        self.damage = [d for d in self.damage if d.line <= self._num_lines]
+        first, self._num_lines = self._num_lines + 1, self._num_lines + len(lines)
+        self._num_bytes += sum(len(line) + 1 for line in lines)
+        # What has no end yet may be on its way to the file, and is read once more.
+        found = [self._read_line(i, line) for i, line in enumerate([*lines, rest], start=first)]
+        return [cell for cell in found if cell is not None]
+
+    def _read_line(self, number: int, line: bytes) -> Cell | None:
+        if not line.strip():
+            return None
+        try:
+            cell = _parse(line)
+        except (ValueError, TypeError) as error:
+            self.damage.append(Damage(number, str(error), _key_in(line)))
+            return None
+        self.cells[cell.key] = cell
+        self.damage = [damage for damage in self.damage if damage.key != cell.key]
+        return cell
+
+    def warn(self) -> None:
+        r"""Warns of damaged lines."""
+        for damage in self.damage:
+            text = f'Line {damage.line} of {self.path} is damaged: {damage.reason}'
+            warnings.warn(text, stacklevel=3)
 
 
 def add_cell(path: Path, cell: Cell) -> None:
@@ -56,21 +137,44 @@ def add_cell(path: Path, cell: Cell) -> None:
 
 def read_cells(paths: Iterable[Path]) -> dict[CellKey, Cell]:
     r"""All cells of some files, the last one of each key. Damaged lines are
-    left out with a warning: their cells count as not run.
+    left out with a warning, unless a later line of the file has the same cell
+    again: their cells count as not run.
     """
     cells: dict[CellKey, Cell] = {}
     for path in paths:
-        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-            try:
-                entry = json.loads(line)
-                if _digest(entry['cell']) != entry['sha256']:
-                    raise ValueError('its checksum is wrong')
-                cell = Cell.from_dict(json.loads(entry['cell']))
-            except (ValueError, KeyError, TypeError) as error:
-                warnings.warn(f'Line {number} of {path} is damaged: {error}', stacklevel=2)
-                continue
-            cells[cell.key] = cell
+        file = CellFile(path)
+        file.read()
+        file.warn()
+        cells.update(file.cells)
     return cells
+
+
+def _parse(line: bytes) -> Cell:
+    entry = json.loads(line)
+    content = entry.get('cell') if isinstance(entry, dict) else None
+    if not isinstance(content, str):
+        raise ValueError('it holds no cell')
+    if _digest(content) != entry.get('sha256'):
+        raise ValueError('its checksum is wrong')
+    return Cell.from_dict(json.loads(content))
+
+
+def _key_in(line: bytes) -> CellKey | None:
+    r"""The key in a damaged line, if it is whole."""
+    found = KEY.search(line)
+    if found is None:
+        return None
+    try:
+        return CellKey.from_dict(json.loads(json.loads(b'"' + found[1] + b'"')))
+    except (ValueError, TypeError):
+        return None
+
+
+def _is_table(value: Any, is_entry: Callable[[Any], bool]) -> bool:
+    r"""Whether it is a dictionary of dictionaries of entries."""
+    return isinstance(value, dict) and all(
+        isinstance(row, dict) and all(map(is_entry, row.values())) for row in value.values()
+    )
 
 
 def _digest(text: str) -> str:

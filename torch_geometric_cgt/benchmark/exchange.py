@@ -26,11 +26,16 @@ def exchange_scores(
         spec (GraphSpec): What these are.
         seed (int): The seed of the training.
     """
-    trained_on, tested_on = level.split(' / ')
-    train = sets[trained_on] if trained_on in sets else foreign_set(trained_on, sets, spec)
-    test = sets[tested_on]
+    source, target = level.split(' / ')
+    train = sets[source] if source in sets else foreign_set(source, sets, spec)
+    test = sets[target]
     config = GNNConfig.for_roots(train.rows('train').numel())
     return evaluate_gnn(train_gnn(model, train, config, seed), test, test.rows('test'), seed)
+
+
+def trained_on(level: str) -> str:
+    r"""The first of the two graphs of a level, see :meth:`exchange_scores`."""
+    return level.split(' / ')[0]
 
 
 def foreign_set(dataset: str, sets: dict[str, TreeSet], spec: GraphSpec) -> TreeSet:

@@ -16,6 +16,10 @@ SAMPLING = ('GraphSAGE', 'AS-GCN', 'FastGCN', 'PASS')
 EDGES = ('edge addition x2', 'edge addition x10', 'edge deletion 50 %', 'edge deletion 100 %')
 NOISE = 'attribute noise x5'
 
+# What cells measure, and the protocol of that: another number whenever scores change their meaning,
+# so that cells of before are not taken for what is measured now.
+PROTOCOLS = {'classes': 1, 'links': 2, 'exchange': 1, 'statistics': 1}
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -32,6 +36,17 @@ class Experiment:
     metric: str = 'accuracy'
     variant_name: str = 'generator'
     compares_methods: bool = False  # by what others could find out
+    measures: str = 'classes'  # one of PROTOCOLS
+    level_is: str = ''  # 'noise', 'alpha', 'fan_out' or 'num_sampled', where it is a number
+
+    @property
+    def protocol(self) -> int:
+        return PROTOCOLS[self.measures]
+
+    @property
+    def trains(self) -> bool:
+        r"""Whether cells train a GNN."""
+        return self.measures != 'statistics'
 
     def keys(
         self,
@@ -47,7 +62,8 @@ class Experiment:
         if datasets is not None:
             _check('datasets', datasets, tuple(SOURCES))
         if levels is not None:
-            _check('levels', levels, self.levels)
+            number = f' (scenario {self.scenario})' if self.scenario else ''
+            _check('levels', levels, self.levels, f" of '{self.name}'{number}")
         if models is not None:
             _check('models', models, ALL_MODELS if self.models != ('',) else ('',))
         for variant in variants or ():
@@ -62,10 +78,10 @@ class Experiment:
         ]
 
 
-def _check(what: str, names: Sequence[str], known: tuple[str, ...]) -> None:
+def _check(what: str, names: Sequence[str], known: tuple[str, ...], of: str = '') -> None:
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise ValueError(f'Unknown {what} {unknown}; choose from {list(known)}')
+        raise ValueError(f'Unknown {what} {unknown}{of}; choose from {list(known)}')
 
 
 EXPERIMENTS = {
@@ -78,6 +94,7 @@ EXPERIMENTS = {
             ('0', '2', '4'),
             AGGREGATION,
             scenario='1',
+            level_is='noise',
         ),
         Experiment(
             'sampling',
@@ -86,6 +103,7 @@ EXPERIMENTS = {
             ('0', '2', '4'),
             SAMPLING,
             scenario='2',
+            level_is='noise',
         ),
         Experiment(
             'number',
@@ -94,6 +112,7 @@ EXPERIMENTS = {
             ('1', '3', '5'),
             SAMPLING,
             scenario='3',
+            level_is='num_sampled',
         ),
         Experiment(
             'shift',
@@ -102,6 +121,7 @@ EXPERIMENTS = {
             ('iid', '0.01', '0.3'),
             ('GCN', 'SGC', 'GAT', 'PPNP'),
             scenario='4',
+            level_is='alpha',
         ),
         Experiment(
             'link',
@@ -111,6 +131,7 @@ EXPERIMENTS = {
             AGGREGATION,
             DATASETS[:5],
             metric='auc',
+            measures='links',
         ),
         Experiment(
             'ablation',
@@ -127,6 +148,7 @@ EXPERIMENTS = {
                 'no attention mask',
                 'none of the three',
             ),
+            level_is='noise',
         ),
         Experiment(
             'exchange',
@@ -142,6 +164,7 @@ EXPERIMENTS = {
             ),
             ('GCN',),
             ('Cora',),
+            measures='exchange',
         ),
         Experiment(
             'statistics',
@@ -149,6 +172,8 @@ EXPERIMENTS = {
             'neighbours',
             ('5', '20'),
             ('',),
+            measures='statistics',
+            level_is='fan_out',
         ),
         Experiment(
             'control',
@@ -158,6 +183,7 @@ EXPERIMENTS = {
             AGGREGATION,
             DATASETS[:2],
             ('shuffled labels', 'random children'),
+            level_is='noise',
         ),
         Experiment(
             'privacy',
@@ -180,6 +206,7 @@ EXPERIMENTS = {
                 'histograms epsilon=10',
             ),
             variant_name='privacy',
+            level_is='noise',
         ),
         Experiment(
             'baselines',
@@ -199,6 +226,7 @@ EXPERIMENTS = {
             ),
             variant_name='method',
             compares_methods=True,
+            level_is='noise',
         ),
     )
 }

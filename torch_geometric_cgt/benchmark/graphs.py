@@ -14,6 +14,7 @@ from torch_geometric.transforms import BaseTransform, Compose
 
 from torch_geometric_cgt.benchmark.cells import CellKey
 from torch_geometric_cgt.benchmark.evaluate import SourceTrees, tree_sets
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.training import TreeSet
 from torch_geometric_cgt.benchmark.variants import find_variant
 from torch_geometric_cgt.data import TreeShape, random_split
@@ -23,9 +24,6 @@ from torch_geometric_cgt.datasets.source import check_source
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.transforms import AddNoisyEdges, BiasedTraining
 
-# Levels of these are noisy edges per node.
-NOISY = ('aggregation', 'sampling', 'ablation', 'control', 'privacy', 'baselines')
-
 
 @dataclass(frozen=True)
 class BenchmarkConfig:
@@ -34,6 +32,11 @@ class BenchmarkConfig:
     k: int = 30
     num_neighbors: tuple[int, ...] = (5, 5)
     epochs: int | None = None  # of the generator; by the size of the graph
+
+    def __post_init__(self) -> None:
+        for name, value in [('k', self.k), ('epochs', self.epochs)]:
+            if value is not None and value < 1:
+                raise ValueError(f"'{name}' must be at least 1 (got {value})")
 
 
 @dataclass(frozen=True)
@@ -59,19 +62,22 @@ class Graphs:
 
 def graph_of(key: CellKey, config: BenchmarkConfig) -> GraphSpec:
     r"""The graph that a cell is measured on."""
+    if key.experiment not in EXPERIMENTS:
+        raise ValueError(f"Unknown experiment '{key.experiment}'; choose from {list(EXPERIMENTS)}")
+    experiment = EXPERIMENTS[key.experiment]
     variant = '' if key.variant == f'k={config.k}' else key.variant  # two names of one graph
     spec = GraphSpec(key.dataset, config.num_neighbors, variant=variant, seed=key.seed)
-    if key.experiment in NOISY:
+    if experiment.measures == 'links':  # both ends of an edge need a tree
+        return replace(spec, num_neighbors=(config.num_neighbors[0], *config.num_neighbors))
+    if experiment.level_is == 'noise':
         noise = int(key.level)
         grown = tuple(fan_out + noise for fan_out in config.num_neighbors)
         return replace(spec, num_neighbors=grown, noise=noise)
-    if key.experiment == 'shift':
+    if experiment.level_is == 'alpha':
         alpha = None if key.level == 'iid' else float(key.level)
         return replace(spec, alpha=alpha, biased=True)
-    if key.experiment == 'statistics':
+    if experiment.level_is == 'fan_out':
         return replace(spec, num_neighbors=(int(key.level),) * len(config.num_neighbors))
-    if key.experiment == 'link':  # both ends of an edge need a tree
-        return replace(spec, num_neighbors=(config.num_neighbors[0], *config.num_neighbors))
     return spec
 
 

@@ -2,25 +2,23 @@ r"""Runs cells of the benchmark, stores each when it is finished, and goes on wh
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import shlex
 import subprocess
 import sys
 import time
-import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, replace
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell, read_cells
-from torch_geometric_cgt.benchmark.exchange import exchange_scores
-from torch_geometric_cgt.benchmark.experiments import SAMPLING
+from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell
+from torch_geometric_cgt.benchmark.exchange import exchange_scores, trained_on
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.graphs import (
     BenchmarkConfig,
     Graphs,
@@ -28,9 +26,13 @@ from torch_geometric_cgt.benchmark.graphs import (
     graph_of,
     make_graphs,
 )
+from torch_geometric_cgt.benchmark.known import KnownCells, name_of, num_sampled, settings_of
 from torch_geometric_cgt.benchmark.links import score_links
+from torch_geometric_cgt.benchmark.progress import Progress
 from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
 from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, evaluate_gnn, train_gnn
+from torch_geometric_cgt.benchmark.workers import work_through
+from torch_geometric_cgt.datasets import SOURCES, load_source
 from torch_geometric_cgt.version import __version__
 
 STATISTICS = {'zero_vectors': zero_vectors, 'duplicates': duplicates}
@@ -63,119 +65,129 @@ def run_cells(
     config = config or BenchmarkConfig()
     if jobs < 1:
         raise ValueError(f"'jobs' must be at least 1 (got {jobs})")
-    known = known_cells(path, config)
+    if path.is_dir():
+        raise IsADirectoryError(
+            f"'{path}' is a folder; cells are kept in a file, for instance '{path / 'cells.jsonl'}'"
+        )
+    keys = list(dict.fromkeys(keys))
+    runner = CellRunner(path, config, root)
+    known = runner.known
+    known.refresh()
+    known.warn()
+    for key in keys:
+        if key not in known.cells and (cell := known.copy(key)) is not None:
+            add_cell(path, cell)
+    known.refresh()
     groups: dict[GraphSpec, list[CellKey]] = {}
     for key in keys:
-        if key not in known:
+        if key not in known.cells:
             groups.setdefault(graph_of(key, config), []).append(key)
-    total = sum(map(len, groups.values()))
-    with tqdm(total=total, desc='benchmark', unit='cell', disable=not log) as bar:
-        if jobs == 1:
-            for spec, members in groups.items():
-                bar.set_postfix_str(f'{spec.dataset} {spec.variant}'.strip())
-                for cell in run_group(spec, members, path, config, root):
-                    known[cell.key] = cell
-                    bar.update()
-        else:
-            threads = max(1, (os.cpu_count() or 1) // jobs)
-            context = multiprocessing.get_context('spawn')
-            with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (threads,)) as pool:
-                waiting = [
-                    pool.submit(_run_all, spec, members, path, config, root)
-                    for spec, members in groups.items()
-                ]
-                try:
-                    for done in as_completed(waiting):
-                        for cell in done.result():
-                            known[cell.key] = cell
-                            bar.update()
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
-    return {key: known[key] for key in keys}
+    check_sources([key for members in groups.values() for key in members])
+    found = dict(known.cells)
+    with Progress(groups, jobs, log) as progress, closing(_run(runner, groups, jobs)) as steps:
+        for spec, cell in steps:
+            if cell is None:
+                progress.begin(spec)
+            else:
+                found[cell.key] = cell
+                progress.add(spec, cell)
+    return {key: found[key] for key in keys}
 
 
-def known_cells(path: Path, config: BenchmarkConfig) -> dict[CellKey, Cell]:
-    r"""The cells of a file that were measured in the same way."""
-    if not path.exists():
-        return {}
-    cells = read_cells([path])
-    known = {key: cell for key, cell in cells.items() if cell.facts.get('config') == _plain(config)}
-    if len(known) < len(cells):
-        warnings.warn(
-            f'{len(cells) - len(known)} cells of {path} were measured with other settings and '
-            f'count as not run',
-            stacklevel=2,
-        )
-    return known
-
-
-def _run_all(spec: GraphSpec, *args: Any) -> list[Cell]:
-    return list(run_group(spec, *args))
-
-
-def run_group(
-    spec: GraphSpec,
-    keys: Sequence[CellKey],
-    path: Path,
-    config: BenchmarkConfig,
-    root: Path | None,
-) -> Iterator[Cell]:
-    r"""Runs the cells of one graph. Equal work of another table, or of
-    another variant of the generator, is looked up.
+def check_sources(keys: Sequence[CellKey]) -> None:
+    r"""Loads the datasets of some cells, so that missing files are found
+    before the first one is run.
     """
-    graphs = make_graphs(spec, config, root)
+    names = dict.fromkeys(key.dataset for key in keys)
     for key in keys:
-        started = time.monotonic()
-        done = {_work(k, config): c for k, c in known_cells(path, config).items()}
-        cell = _run_cell(key, graphs, spec, config, done)
-        facts = {
-            **graphs.facts,
-            'seconds': round(time.monotonic() - started, 1),
-            'config': _plain(config),
-            **_provenance(),
-        }
-        cell = replace(cell, facts=facts)
-        add_cell(path, cell)
-        yield cell
+        if EXPERIMENTS[key.experiment].measures == 'exchange' and trained_on(key.level) in SOURCES:
+            names[trained_on(key.level)] = None
+    for name in names:
+        load_source(name)
 
 
-def _run_cell(
-    key: CellKey,
-    graphs: Graphs,
-    spec: GraphSpec,
-    config: BenchmarkConfig,
-    done: dict[tuple, Cell],
-) -> Cell:
-    sets = graphs.sets
-    if key.experiment == 'statistics':
-        return _statistics(key, sets)
-    if key.experiment == 'exchange':
-        scores = exchange_scores(key.level, key.model, sets, spec, key.seed)
-        return Cell(key, {'score': scores})
-    same = done.get(_work(key, config))
-    if same is not None:
-        return Cell(key, same.scores)
-    usual = _work(replace(key, variant=''), config)
-    originals = {
-        _work(replace(c.key, variant=''), config): c.scores['original']
-        for c in done.values()
-        if 'original' in c.scores
-    }
-    found = {}
-    for column, trees in sets.items():
-        if usual in originals and column == 'original':  # no variant touches it
-            found[column] = originals[usual]
+def _run(
+    runner: CellRunner, groups: dict[GraphSpec, list[CellKey]], jobs: int
+) -> Generator[tuple[GraphSpec, Cell | None], None, None]:
+    r"""Yields each graph when it is begun, and with each of its cells."""
+    tasks = list(groups.items())
+    if jobs == 1:
+        for spec, keys in tasks:
+            yield spec, None
+            for cell in runner.run(spec, keys):
+                yield spec, cell
+        return
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    fresh = CellRunner(runner.path, runner.config, runner.root)  # reads the file by itself
+    with closing(work_through(fresh.run, tasks, jobs, threads)) as steps:
+        for task, cell in steps:
+            yield tasks[task][0], cell
+
+
+class CellRunner:
+    r"""Runs the cells of one graph after the other.
+
+    Args:
+        path (Path): The file of finished cells.
+        config (BenchmarkConfig): What all cells share.
+        root (Path, optional): Where synthetic graphs are kept.
+            (default: the user's cache folder)
+    """
+
+    def __init__(self, path: Path, config: BenchmarkConfig, root: Path | None = None) -> None:
+        self.path, self.config, self.root = path, config, root
+        self.known = KnownCells(path, config)
+
+    def run(self, spec: GraphSpec, keys: Sequence[CellKey]) -> Iterator[Cell]:
+        r"""Runs the cells of one graph, which is built when the first of them
+        needs it. Equal work is looked up.
+        """
+        graphs: Graphs | None = None
+        for key in keys:
+            self.known.refresh()
+            if key in self.known.cells:  # by another run that writes to the same file
+                yield self.known.cells[key]
+                continue
+            cell = self.known.copy(key)
+            if cell is None:
+                graphs = graphs or make_graphs(spec, self.config, self.root)
+                cell = self._measure(key, graphs, spec)
+            add_cell(self.path, cell)
+            yield cell
+
+    def _measure(self, key: CellKey, graphs: Graphs, spec: GraphSpec) -> Cell:
+        started, facts = time.monotonic(), dict(graphs.facts)
+        measures = EXPERIMENTS[key.experiment].measures
+        if measures == 'statistics':
+            cell = _statistics(key, graphs.sets)
+        elif measures == 'exchange':
+            scores = exchange_scores(key.level, key.model, graphs.sets, spec, key.seed)
+            cell = Cell(key, {'score': scores})
         else:
-            found[column] = _score(key, trees, config)
-    return Cell(key, found)
+            cell, more = self._score_all(key, graphs.sets)
+            facts.update(more)
+        facts['seconds'] = round(time.monotonic() - started, 1)
+        return replace(cell, facts={**facts, **settings_of(key, self.config), **_provenance()})
+
+    def _score_all(self, key: CellKey, sets: dict[str, TreeSet]) -> tuple[Cell, dict[str, Any]]:
+        r"""The scores on each graph, and where those of the original one are from."""
+        found, facts = {}, {}
+        other = self.known.original(key)
+        for column, trees in sets.items():
+            if column == 'original' and other is not None:
+                found[column] = other.scores[column]
+                names = [other.facts.get(name) for name in ('original_from', 'copied_from')]
+                facts['original_from'] = names[0] or names[1] or name_of(other.key)
+            else:
+                found[column] = _score(key, trees, self.config)
+        return Cell(key, found), facts
 
 
 def _score(key: CellKey, trees: TreeSet, config: BenchmarkConfig) -> dict[str, float]:
-    if key.experiment == 'link':
+    if EXPERIMENTS[key.experiment].measures == 'links':
         return score_links(key.model, key.level, trees, key.seed)
     training = GNNConfig.for_roots(trees.rows('train').numel())
-    training = replace(training, num_sampled=_num_sampled(key, config))
+    training = replace(training, num_sampled=num_sampled(key, config))
     model = train_gnn(key.model, trees, training, key.seed)
     return evaluate_gnn(model, trees, trees.rows('test'), key.seed)
 
@@ -194,26 +206,6 @@ def _statistics(key: CellKey, sets: dict[str, TreeSet]) -> Cell:
     return Cell(key, scores, histograms)
 
 
-def _num_sampled(key: CellKey, config: BenchmarkConfig) -> int | None:
-    r"""The neighbours that a model samples: where edges are noisy as many as without noise."""
-    if key.experiment == 'number':
-        return int(key.level)
-    return config.num_neighbors[0] if key.model in SAMPLING else None
-
-
-def _work(key: CellKey, config: BenchmarkConfig) -> tuple:
-    r"""What is computed for a cell: equal for cells of different tables that ask for the same."""
-    graph = graph_of(key, config)
-    if key.experiment in ('link', 'exchange', 'statistics'):
-        return graph, key.model, key.experiment, key.level
-    return graph, key.model, _num_sampled(key, config)
-
-
-def _plain(config: BenchmarkConfig) -> dict[str, Any]:
-    r"""As it comes back from a JSON file."""
-    return {**asdict(config), 'num_neighbors': list(config.num_neighbors)}
-
-
 def _provenance() -> dict[str, Any]:
     r"""Where, when and how a cell was run."""
     return {
@@ -221,7 +213,7 @@ def _provenance() -> dict[str, Any]:
         'version': __version__,
         'commit': _commit(),
         'torch': torch.__version__,
-        'command': ' '.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        'command': shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
     }
 
 

@@ -3,11 +3,11 @@ r"""Training and testing a GNN on rows of slots, whatever the rows point to."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torch_geometric_cgt.benchmark.gnn import GNN
 from torch_geometric_cgt.benchmark.models import make_gnn
@@ -86,21 +86,65 @@ def train_gnn(name: str, trees: TreeSet, config: GNNConfig, seed: int) -> GNN:
             weight_decay=config.weight_decay,
         )
         train, val = trees.rows('train'), trees.rows('val')
-        best, best_epoch, weights = -1.0, 0, copy.deepcopy(model.state_dict())
-        for epoch in range(config.epochs):
-            model.train()
-            for rows in train[torch.randperm(train.numel())].split(config.batch_size):
-                loss = model.loss(*batch_of(trees, rows), trees.y[rows])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-            accuracy = test_gnn(model, trees, val if val.numel() else train)
-            if accuracy > best:
-                best, best_epoch, weights = accuracy, epoch, copy.deepcopy(model.state_dict())
-            elif epoch - best_epoch >= config.patience:
-                break
-    model.load_state_dict(weights)
+        fit(
+            model,
+            optimizer,
+            lambda: batches(train[torch.randperm(train.numel())], config.batch_size),
+            lambda rows: model.loss(*batch_of(trees, rows), trees.y[rows]),
+            lambda: test_gnn(model, trees, val if val.numel() else train),
+            config.epochs,
+            config.patience,
+        )
     return model
+
+
+def fit(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Callable[[], Iterable[Tensor]],
+    loss_of: Callable[[Tensor], Tensor],
+    score: Callable[[], float],
+    epochs: int,
+    patience: int,
+) -> None:
+    r"""Trains a model and leaves it at the epoch of its best score.
+
+    Args:
+        model (torch.nn.Module): The model.
+        optimizer (torch.optim.Optimizer): The optimizer of its parameters.
+        batches (callable): Returns the batches of an epoch.
+        loss_of (callable): Returns the loss of a batch.
+        score (callable): Returns what is to be large, from 0 on, for instance
+            the accuracy on validation roots.
+        epochs (int): The largest number of epochs.
+        patience (int): The number of epochs without a better score after
+            which training ends.
+    """
+    best, best_epoch, weights = -1.0, 0, copy.deepcopy(model.state_dict())
+    for epoch in range(epochs):
+        model.train()
+        for batch in batches():
+            loss = loss_of(batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        found = score()
+        if found > best:
+            best, best_epoch, weights = found, epoch, copy.deepcopy(model.state_dict())
+        elif epoch - best_epoch >= patience:
+            break
+    model.load_state_dict(weights)
+
+
+def batches(rows: Tensor, batch_size: int) -> list[Tensor]:
+    r"""Rows in parts of one size, of which the last may be smaller, but does
+    not consist of one row: batch normalization of one is not defined. That
+    row joins the part before it.
+    """
+    parts = list(rows.split(batch_size))
+    if len(parts) > 1 and parts[-1].numel() == 1:
+        parts[-2:] = [torch.cat(parts[-2:])]
+    return parts
 
 
 def score_gnns(

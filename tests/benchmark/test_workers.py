@@ -1,0 +1,52 @@
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from torch_geometric_cgt.benchmark.workers import _portable, work_through
+from torch_geometric_cgt.errors import DistributedError
+
+
+class Unsendable(Exception):
+    def __init__(self, text: str, more: str) -> None:
+        super().__init__(text)
+
+
+def count(what: str, folder: Path) -> Iterator[str]:
+    (folder / what).touch()
+    if what == 'fails':
+        raise ValueError(f'{what} as it must')
+    if what == 'dies':
+        os._exit(7)
+    yield f'{what} 1'
+    if what == 'lasts':
+        time.sleep(600)
+    yield f'{what} 2'
+
+
+def test_items_come_one_by_one(tmp_path: Path) -> None:
+    steps = list(work_through(count, [(name, tmp_path) for name in 'abc'], jobs=2))
+    for task, name in enumerate('abc'):
+        assert [item for i, item in steps if i == task] == [None, f'{name} 1', f'{name} 2']
+    last = steps.index((2, None))  # begins when one of the others is done, and not before
+    assert {(0, 'a 2'), (1, 'b 2')} & set(steps[:last])
+
+
+def test_an_error_ends_all_processes(tmp_path: Path) -> None:
+    tasks = [('lasts', tmp_path), ('fails', tmp_path), ('never', tmp_path)]
+    with pytest.raises(ValueError, match='fails as it must'):
+        list(work_through(count, tasks, jobs=2))
+    assert not (tmp_path / 'never').exists()
+
+
+def test_a_process_that_dies_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(DistributedError, match='exit code 7'):
+        list(work_through(count, [('dies', tmp_path)], jobs=2))
+
+
+def test_errors_that_cannot_be_sent_are_told() -> None:
+    assert str(_portable(Unsendable('lost', 'more'))) == 'Unsendable: lost'
+    error = ValueError('fails')
+    assert _portable(error) is error
