@@ -94,3 +94,13 @@ def test_headline_has_no_variants():
     assert results.variants(ablation).body[0][:2] == ['default', 'ours']
     text = results.only_run().text()
     assert 'no label' in text and 'k=100' in text
+
+
+def test_cells_of_another_protocol_are_left_out(tmp_path):
+    old = pair_cell(0.9, 0.9, level='Dot', experiment='link')
+    add_cell(tmp_path / 'cells.jsonl', old)
+    add_cell(tmp_path / 'cells.jsonl', pair_cell(0.8, 0.8))
+    with pytest.warns(UserWarning, match=r'1 cells \(link\) were measured by another protocol'):
+        results = read_results([tmp_path / 'cells.jsonl'])
+    run = {table.experiment.name for table in results.tables if table.is_run}
+    assert run == {'aggregation'}

@@ -12,6 +12,7 @@ from typing import Any
 from torch_geometric_cgt.benchmark.cells import Cell, CellFile, CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, SAMPLING
 from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig, graph_of
+from torch_geometric_cgt.benchmark.links import link_config
 from torch_geometric_cgt.benchmark.training import GNNConfig
 
 # Of cells from before these were noted.
@@ -108,18 +109,26 @@ def reason_against(cell: Cell, config: BenchmarkConfig) -> str | None:
         work_of(cell.key, config)
     except ValueError:
         return 'of tables that are not known'
-    wanted = settings_of(cell.key, config)
-    if cell.facts.get('protocol', FIRST_PROTOCOL) != wanted['protocol']:
+    if has_other_protocol(cell):
         return 'measured by another protocol'
+    wanted = settings_of(cell.key, config)
     known = {'training': FIRST_TRAINING, **cell.facts}
     if any(known.get(name) != wanted[name] for name in wanted if name != 'protocol'):
         return 'measured with other settings'
     return None
 
 
+def has_other_protocol(cell: Cell) -> bool:
+    r"""Whether the scores of a cell mean something else than those of today."""
+    experiment = EXPERIMENTS.get(cell.key.experiment)
+    if experiment is None:
+        return False
+    return cell.facts.get('protocol', FIRST_PROTOCOL) != experiment.protocol
+
+
 def settings_of(key: CellKey, config: BenchmarkConfig) -> dict[str, Any]:
     r"""The facts that decide whether a cell counts, as they come back from a
-    JSON file. What :meth:`GNNConfig.for_roots` sets follows from the protocol.
+    JSON file. Numbers of epochs follow from the protocol.
     """
     experiment = EXPERIMENTS[key.experiment]
     settings: dict[str, Any] = {
@@ -127,7 +136,7 @@ def settings_of(key: CellKey, config: BenchmarkConfig) -> dict[str, Any]:
         'protocol': experiment.protocol,
     }
     if experiment.trains:
-        training = asdict(GNNConfig())
+        training = asdict(link_config(1) if experiment.measures == 'links' else GNNConfig())
         settings['training'] = {name: training[name] for name in FIRST_TRAINING}
     return settings
 

@@ -2,8 +2,6 @@ r"""Link prediction on pairs of computation graphs: is the one root a neighbour 
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from torch_geometric_cgt.benchmark.models import make_gnn
-from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, logits_of
+from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, batches, fit, logits_of
 from torch_geometric_cgt.data import TreeShape
 
 PREDICTORS = ('Dot', 'MLP')
@@ -143,7 +141,7 @@ class LinkPredictor(nn.Module):
         return (root * child).sum(dim=1) + self.bias
 
 
-def config_for(num_pairs: int) -> GNNConfig:
+def link_config(num_pairs: int) -> GNNConfig:
     r"""How link predictors are trained: smaller steps on smaller batches than
     for labels, without which perceptrons end where all pairs are alike.
 
@@ -173,27 +171,22 @@ def score_links(
     pairs = Pairs.of(trees, seed)
     rng = torch.Generator().manual_seed(seed)
     train, val, test = (_shuffled(pairs.rows(s), rng) for s in ('train', 'val', 'test'))
-    config = config or config_for(train.numel())
+    config = config or link_config(train.numel())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LinkPredictor(name, predictor, trees.x.size(1), pairs.ends.shape, config)
         optimizer = torch.optim.Adam(
             model.parameters(), lr=config.lr, weight_decay=config.weight_decay
         )
-        best, best_epoch, weights = -1.0, 0, copy.deepcopy(model.state_dict())
-        for epoch in range(config.epochs):
-            model.train()
-            for score, label in _scores(model, pairs, _shuffled(train), config.batch_size):
-                loss = F.binary_cross_entropy_with_logits(score, label)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-            found = test_links(model, pairs, val if val.numel() > 1 else train)['auc']
-            if found > best:
-                best, best_epoch, weights = found, epoch, copy.deepcopy(model.state_dict())
-            elif epoch - best_epoch >= config.patience:
-                break
-    model.load_state_dict(weights)
+        fit(
+            model,
+            optimizer,
+            lambda: batches(_shuffled(train), config.batch_size),
+            lambda rows: F.binary_cross_entropy_with_logits(*_scores(model, pairs, rows)),
+            lambda: test_links(model, pairs, val if val.numel() > 1 else train)['auc'],
+            config.epochs,
+            config.patience,
+        )
     return test_links(model, pairs, test)
 
 
@@ -207,7 +200,7 @@ def test_links(model: LinkPredictor, pairs: Pairs, rows: Tensor) -> dict[str, fl
         rows (torch.Tensor): Which of them, in a random order.
     """
     model.eval()
-    found = list(_scores(model, pairs, rows, 4096))
+    found = [_scores(model, pairs, part) for part in batches(rows, 4096)]
     score = torch.cat([s for s, _ in found])
     label = torch.cat([y for _, y in found])
     return {
@@ -216,17 +209,14 @@ def test_links(model: LinkPredictor, pairs: Pairs, rows: Tensor) -> dict[str, fl
     }
 
 
-def _scores(
-    model: LinkPredictor, pairs: Pairs, rows: Tensor, batch_size: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    r"""Scores of edges and of as many other pairs: each root with the child of
-    the next edge, unless that is one of its own.
+def _scores(model: LinkPredictor, pairs: Pairs, rows: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Scores of some edges and of as many other pairs, each root with the
+    child of the next edge unless that is one of its own; and which are edges.
     """
-    for part in rows.split(batch_size):
-        root, child = model.embed(pairs, part)
-        other = pairs.owner[part] != pairs.owner[part].roll(1)
-        score = torch.cat([model(root, child), model(root, child.roll(1, dims=0))[other]])
-        yield score, (torch.arange(score.numel()) < part.numel()).to(score.dtype)
+    root, child = model.embed(pairs, rows)
+    other = pairs.owner[rows] != pairs.owner[rows].roll(1)
+    score = torch.cat([model(root, child), model(root, child.roll(1, dims=0))[other]])
+    return score, (torch.arange(score.numel()) < rows.numel()).to(score.dtype)
 
 
 def _shuffled(rows: Tensor, generator: torch.Generator | None = None) -> Tensor:

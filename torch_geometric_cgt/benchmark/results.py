@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
+from torch_geometric_cgt.benchmark.known import has_other_protocol
 from torch_geometric_cgt.benchmark.method_tables import shown_table
 from torch_geometric_cgt.benchmark.missing import not_run
 from torch_geometric_cgt.benchmark.notes import Note, read_notes
@@ -150,6 +151,14 @@ def read_results(paths: Iterable[Path]) -> Results:
             raise FileNotFoundError(f"There is no file or folder '{path}'")
         files += sorted(path.glob('*.jsonl')) if path.is_dir() else [path]
     cells = read_cells(files)
+    old = [key for key, cell in cells.items() if has_other_protocol(cell)]
+    if old:
+        tables = ', '.join(sorted({key.experiment for key in old}))
+        warnings.warn(
+            f'{len(old)} cells ({tables}) were measured by another protocol and are left out',
+            stacklevel=2,
+        )
+        cells = {key: cell for key, cell in cells.items() if key not in old}
     if not cells:
         looked = ', '.join(f"'{path}'" for path in paths)
         raise ValueError(f'There is no valid cell in {looked}')

@@ -101,7 +101,8 @@ class ExperimentTable:
     @property
     def kind(self) -> str:
         r"""What a row holds: a pair of scores, one score, or distances."""
-        return {'exchange': 'score', 'statistics': 'distances'}.get(self.experiment.name, 'pairs')
+        kinds = {'exchange': 'score', 'statistics': 'distances'}
+        return kinds.get(self.experiment.measures, 'pairs')
 
     @property
     def metric_name(self) -> str:
