@@ -152,7 +152,8 @@ class PrivateRun:
 
     def draw_trees(self) -> Tensor:
         r"""One computation graph of each root, the same whenever it is asked for.
-        Where edges or nodes are protected, none of them is in too many.
+        Where edges or nodes are protected, none of them is in too many. They are
+        drawn for all nodes, so that none depends on which others have a label.
         """
         rng = torch.Generator().manual_seed(self._seed('trees'))
         data, shape = self.source.data, self.config.shape
@@ -161,12 +162,12 @@ class PrivateRun:
             most = max(shape.num_neighbors)
             edge_index = cap_parents(edge_index, num_nodes, self.private.max_parents, most, rng)
         graph = InNeighbors.from_edge_index(edge_index, num_nodes)
-        return sample_trees(graph, self.root, shape, rng)
+        return sample_trees(graph, torch.arange(num_nodes), shape, rng)[self.root]
 
     def sample(self, counts: Tensor, model: PrivateTreeModel) -> TokenTrees:
         r"""Trees for labels and splits that are drawn from noisy counts."""
         with self._timed('sample'):
-            size = self.config.num_samples or self.root.numel()
+            size = self.config.num_samples or self.plan.numbers.num_roots
             rng = torch.Generator().manual_seed(self._seed('labels'))
             drawn = torch.multinomial(counts.view(-1), size, replacement=True, generator=rng)
             y, place = drawn % counts.size(1), drawn // counts.size(1)
@@ -211,4 +212,4 @@ class PrivateRun:
 def public_numbers(source: Source, config: BuildConfig) -> PublicNumbers:
     r"""What is taken to be known of a source."""
     num_nodes = int(source.data.num_nodes or 0)
-    return PublicNumbers(num_nodes, source.root.numel(), source.num_classes, config.shape)
+    return PublicNumbers(num_nodes, source.num_roots, source.num_classes, config.shape)
