@@ -62,7 +62,8 @@ def build_privately(
     if not world.is_first:
         return None
     trees = run.sample(counts, model)
-    return Build(trees, codebook, run.card(codebook), cluster, model.eval(), {}, run.seconds)
+    card, seconds = run.card(codebook), run.seconds
+    return Build(trees, codebook, card, cluster, model.eval(), {}, seconds, run.seen)
 
 
 class PrivateRun:
@@ -121,6 +122,7 @@ class PrivateRun:
         r"""The cluster of each node, which is not private, and the codebook."""
         with self._timed('quantize'):
             tensors = once(self.work, 'private clusters', self._quantize, self.world)[0]
+        self.seen = {name: value for name, value in tensors.items() if name.startswith('sum')}
         return tensors['cluster'], tensors['codebook']
 
     def _quantize(self) -> Outcome:
@@ -128,7 +130,8 @@ class PrivateRun:
         solver.generator = self._noise('clusters')
         solver.fit(data.x, data.y.clamp(min=-1), self.ledger.entries)
         codebook = torch.from_numpy(solver.cluster_centers_).float()
-        return {'cluster': torch.from_numpy(solver.labels_).long(), 'codebook': codebook}, {}
+        cluster = torch.from_numpy(solver.labels_).long()
+        return {'cluster': cluster, 'codebook': codebook, **solver.seen_}, {}
 
     def fit(self, cluster: Tensor, num_tokens: int) -> PrivateTreeModel:
         r"""The model of trees learns one frozen computation graph per root."""

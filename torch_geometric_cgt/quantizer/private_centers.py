@@ -3,7 +3,7 @@ r"""Private centres: noisy means of rows, and which of them a row is nearest to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from sklearn.cluster import KMeans
@@ -33,6 +33,7 @@ class PrivateCenters:
     count: Tensor  # [m] the noisy number of rows
     centers: Tensor  # [m, d] what rows are compared with
     surplus: Tensor  # [m] by how much noise makes their squared length larger
+    label: Tensor | None = None  # [m] whose rows they are means of, where labels have their own
 
     @classmethod
     def of(
@@ -73,6 +74,13 @@ class PrivateCenters:
         product = multiply_rows(rows, self.centers.t())
         return (length.to(product.dtype) - 2 * product).argmin(dim=1)
 
+    def seen(self) -> dict[str, Tensor]:
+        r"""The noisy sums of rows, ``[m, d]``, before anything was done about
+        their noise, and their labels, ``[m]``, where they have one.
+        """
+        sums = self.means * self.count.clamp(min=1)[:, None]
+        return {'sums': sums} if self.label is None else {'sums': sums, 'sum_label': self.label}
+
 
 def centers_per_label(
     rows: Tensor,
@@ -92,7 +100,8 @@ def centers_per_label(
         generator,
     )
     sigma = noise_of(entries, 'decoded sums')
-    return PrivateCenters.of(rows, leaves.index, leaves.count, sigma, False, generator)
+    found = PrivateCenters.of(rows, leaves.index, leaves.count, sigma, False, generator)
+    return replace(found, label=leaves.start)
 
 
 def centers_without_labels(

@@ -84,21 +84,28 @@ class CanaryAudit:
     def check(self, limit: Limit) -> Check:
         r"""Fails if the bound exceeds what was claimed. Means of groups show
         whether an outlier is among them: without a claim, there is a number
-        and no verdict.
+        and no verdict. Nor is there one if no number of right guesses could
+        have refuted the claim.
         """
-        best = self.best
-        passed = verdict(best.epsilon <= limit.epsilon)
+        best, limit = self.best, limit.at(self.delta)
+        can_fail = limit.is_claim and self.most > limit.epsilon
+        reach = f'If all guesses were right, the bound would be {self.most:.2f}.'
+        if limit.is_claim and not can_fail:
+            reach = (
+                f'This check cannot fail: if all guesses were right, the bound would be '
+                f'{self.most:.2f}, which does not exceed the claim of {limit.epsilon:.2f} at this '
+                f'delta. Only more canaries could refute that.'
+            )
         return Check(
             'Canaries: lower bound on epsilon',
-            passed if limit.is_claim else 'descriptive',
+            verdict(best.epsilon <= limit.epsilon) if can_fail else 'descriptive',
             best.epsilon,
             f'{self.num_inside} of {self.num_canaries} made-up records were built in; from the '
             f"result, by the score '{best.score}', {best.num_correct} of {best.num_guesses} "
             f'guesses of which ones are right. At {self.confidence:.0%} confidence, the build is '
             f'not ({best.epsilon:.2f}, {self.delta:.2g})-differentially private for a record. A '
-            f'bound of zero is no proof of privacy: another attack may see more, and with so many '
-            f'canaries no bound above {self.most:.2f} can be found.',
-            limit.epsilon if limit.is_claim else None,
+            f'bound of zero is no proof of privacy: another attack may see more. {reach}',
+            limit.epsilon if can_fail else None,
             limit.origin if limit.is_claim else 'The card claims no differential privacy.',
         )
 

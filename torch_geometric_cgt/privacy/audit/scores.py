@@ -161,6 +161,30 @@ def codebook_score(codebook: Tensor, x: Tensor, node: Tensor) -> Tensor:
         x (torch.Tensor): The features of all nodes, dense or sparse.
         node (torch.Tensor): The nodes, ``[n]``.
     """
+    return (_dense_rows(x, node).to(codebook.dtype) @ codebook.t()).max(dim=1).values
+
+
+def sums_score(seen: dict[str, Tensor], x: Tensor, y: Tensor, node: Tensor) -> Tensor:
+    r"""How much of the features of each of some nodes is in a noisy sum of rows
+    with its label, ``[n]``: the largest scalar product with one of them.
+
+    Codewords are made of these sums, and lose what is small beside the noise that
+    they should have. The sums are as private as the codewords, and show it.
+
+    Args:
+        seen (dict): The sums, ``[l, F]``, and their labels, ``[l]``.
+        x (torch.Tensor): The features of all nodes, dense or sparse.
+        y (torch.Tensor): The labels of all nodes, ``[N]``.
+        node (torch.Tensor): The nodes, ``[n]``.
+    """
+    rows, sums = _dense_rows(x, node).double(), seen['sums'].double()
+    product = torch.nn.functional.normalize(rows, dim=1) @ sums.t()  # [n, l]
+    if 'sum_label' in seen:
+        other = y[node][:, None] != seen['sum_label']
+        product = product.masked_fill(other, -float('inf'))
+    return product.max(dim=1).values
+
+
+def _dense_rows(x: Tensor, node: Tensor) -> Tensor:
     rows = take_rows(x, node)
-    rows = (rows if rows.layout == torch.strided else rows.to_dense()).to(codebook.dtype)
-    return (rows @ codebook.t()).max(dim=1).values
+    return rows if rows.layout == torch.strided else rows.to_dense()
