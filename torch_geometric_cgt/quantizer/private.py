@@ -86,8 +86,9 @@ class PrivateKMeans:
             its centre was computed, private.
         scale_ (float): About the median length of a row, private.
         entries_ (list[Entry]): What it cost, for a ledger.
-        seen_ (dict): What the centres were made of, private: noisy sums of
-            rows, :obj:`"sums"`, with their :obj:`"sum_label"`.
+        seen_ (dict): What the centres were made of: noisy sums of rows,
+            :obj:`"sums"`, with their :obj:`"sum_label"`, private; and
+            :obj:`"sum_index"`, the sum that each row is in, not private.
         projection_ (numpy.ndarray): The public projection, where there is one.
         labels_ (numpy.ndarray): The cluster of each row, not private.
     """

@@ -26,13 +26,16 @@ MIN_COUNT = 10  # clusters that look smaller are given up
 
 @dataclass(frozen=True)
 class PrivateCenters:
-    r"""Noisy means of rows of length one. All of it is private."""
+    r"""Noisy means of rows of length one. All of it is private, but for
+    :obj:`index`.
+    """
 
     means: Tensor  # [m, d] with their noise
     noise: Tensor  # [m] its standard deviation in each coordinate
     count: Tensor  # [m] the noisy number of rows
     centers: Tensor  # [m, d] what rows are compared with
     surplus: Tensor  # [m] by how much noise makes their squared length larger
+    index: Tensor  # [n] the mean that each row is in, -1 where it is in none; not private
     label: Tensor | None = None  # [m] whose rows they are means of, where labels have their own
 
     @classmethod
@@ -63,8 +66,9 @@ class PrivateCenters:
         means = sums / count.clamp(min=1)[:, None]
         noise = sigma / count.clamp(min=1).double()
         if shrink:
-            return cls(means, noise, count, shrink_means(means, noise), torch.zeros_like(noise))
-        return cls(means, noise, count, means, rows.size(1) * noise**2)
+            shrunk = shrink_means(means, noise)
+            return cls(means, noise, count, shrunk, torch.zeros_like(noise), index)
+        return cls(means, noise, count, means, rows.size(1) * noise**2, index)
 
     def nearest(self, rows: Tensor) -> Tensor:
         r"""The centre of each row, ``[n]``: a function of the row and of
@@ -76,10 +80,12 @@ class PrivateCenters:
 
     def seen(self) -> dict[str, Tensor]:
         r"""The noisy sums of rows, ``[m, d]``, before anything was done about
-        their noise, and their labels, ``[m]``, where they have one.
+        their noise; their labels, ``[m]``, where they have one; and the sum that
+        each row is in, ``[n]``, which whoever knows a row can tell.
         """
         sums = self.means * self.count.clamp(min=1)[:, None]
-        return {'sums': sums} if self.label is None else {'sums': sums, 'sum_label': self.label}
+        found = {'sums': sums, 'sum_index': self.index}
+        return found if self.label is None else {**found, 'sum_label': self.label}
 
 
 def centers_per_label(

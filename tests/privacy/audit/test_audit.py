@@ -74,6 +74,8 @@ def test_all_checks(dataset, audited, tmp_path):
     content = json.loads(paths[0].read_text())
     assert content['passed'] == audited.passed and len(content['checks']) == len(names)
     assert content['settings']['unit'] == 'node' and content['card'] == dataset.card
+    for path in paths:  # exact statistics of the source are in it
+        assert 'Do not publish this audit' in path.read_text()
 
 
 def test_the_page_stands_by_itself(audited, page):

@@ -118,8 +118,9 @@ class Built:
         codebook (torch.Tensor): The released codewords, ``[m, F]``.
         generator (TreeModel, optional): The fitted model.
         seen (dict, optional): Private results that the codewords were made
-            of: noisy :obj:`"sums"` of rows of length one, ``[l, F]``, and the
-            label of those rows, :obj:`"sum_label"`. (default: :obj:`{}`)
+            of: noisy :obj:`"sums"` of rows of length one, ``[l, F]``; the label
+            of those rows, :obj:`"sum_label"`, ``[l]``; and the sum that each
+            node is in, :obj:`"sum_index"`, ``[N]``. (default: :obj:`{}`)
     """
 
     trees: TokenTrees
