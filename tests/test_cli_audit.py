@@ -49,6 +49,11 @@ def test_an_audit_of_a_release(made, tmp_path, capsys):
         '0.01',
         '0.001',
     }
+    for attack in content['details']['membership']['attacks']:  # in every group, of 898 others
+        rates = attack['true_positives']
+        assert 0 <= rates['0.01']['others']['value'] <= 8 / min(898, attack['num_others'])
+        assert rates['0.01']['share']['low'] <= rates['0.01']['share']['value']
+        assert rates['0.001'] is None
     assert {a['attribute'] for a in content['details']['attribute']} == {'label', 'cluster'}
     assert content['details']['canary']['num_canaries'] == 20
 
