@@ -2,15 +2,18 @@ r"""Differential privacy from end to end: GNN scores and canaries at some budget
 
     python benchmarks/private.py --sources Cora --epsilon 1 4 10 --cells private.jsonl
     python benchmarks/private.py --sources PubMed --epsilon 10 --unit node --cells private.jsonl
-    python benchmarks/private.py --sources Cora --epsilon 1 4 --canaries 200 --cells private.jsonl
+    python benchmarks/private.py --sources Cora --epsilon 1 4 --canaries 1000 --cells private.jsonl
+    python benchmarks/private.py --epsilon 1 --canaries 1000 --without-noise --cells private.jsonl
     python benchmarks/private.py --cells private.jsonl --show
 
 Every stage is in one ledger, delta = n^-1.1, s = 5, L = 2, largest component, 50/10/40, noise from
 the operating system. 'generated' is trained and tested on generated graphs, 'transfer' trained on
 generated and tested on original ones. With ``--canaries``, a build from the source with made-up
-records is attacked instead, and the lower bound on epsilon is kept; ``--epsilon 1e4`` is a build
-with next to no noise. A cell is one (graph, epsilon, unit, form, seed); a run that was stopped goes
-on where it was. Raw files are looked for in ``$CGT_DATA_ROOT``.
+records is attacked instead, and the lower bound on epsilon is kept, beside the claim at the delta
+where so many canaries can refute most. ``--without-noise`` leaves out the noise of all counts and
+sums, which the audit must find out. A cell is one (graph, epsilon, unit, form, seed, canaries,
+noise); a run that was stopped goes on where it was. Raw files are looked for in
+``$CGT_DATA_ROOT``.
 """
 
 import argparse
@@ -21,6 +24,7 @@ from statistics import mean
 
 import torch
 from cells import add_cell, read_cells
+from torch import Tensor
 
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import MODELS
@@ -29,7 +33,9 @@ from torch_geometric_cgt.benchmark.training import GNNConfig, test_gnn, train_gn
 from torch_geometric_cgt.datasets import PrivateConfig, load_source
 from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.source import check_source
-from torch_geometric_cgt.privacy.audit import audit_canaries, mechanism_on
+from torch_geometric_cgt.privacy import mechanisms
+from torch_geometric_cgt.privacy.audit import audit_canaries, claim_of, mechanism_on, sharpest
+from torch_geometric_cgt.privacy.discrete_gaussian import discrete_gaussian
 
 COLUMNS = ('original', 'generated', 'transfer')
 
@@ -71,11 +77,21 @@ def run_canaries(cell: dict) -> None:
     private = PrivateConfig(cell['epsilon'], unit=cell['unit'], form=cell['form'])
     config = BuildConfig(seed=cell['seed'], private=private)
     mechanism = mechanism_on(torch.device('cpu'))
-    delta = private.budget(source.data.num_nodes).delta
-    found = audit_canaries(source, config, mechanism, cell['canaries'], delta, cell['seed'])
+    limit = sharpest(claim_of(source, config, cell['canaries']), cell['canaries'])
+    if not cell['noise']:
+        mechanisms.discrete_gaussian = no_noise
+    found = audit_canaries(source, config, mechanism, cell['canaries'], limit.delta, cell['seed'])
+    mechanisms.discrete_gaussian = discrete_gaussian
     best = found.best
+    cell |= {'delta': limit.delta, 'claim': round(limit.epsilon, 3)}
     cell |= {'bound': round(best.epsilon, 3), 'most': round(found.most, 3), 'score': best.score}
     cell['right'] = f'{best.num_correct} of {best.num_guesses}'
+    cell['verdict'] = found.check(limit).verdict
+
+
+def no_noise(size: int, sigma: float, generator: torch.Generator | None = None) -> Tensor:
+    r"""What stands for noise in a build without any."""
+    return torch.zeros(size, dtype=torch.long)
 
 
 def show(cells: list[dict]) -> None:
@@ -87,11 +103,17 @@ def show(cells: list[dict]) -> None:
         means = ' | '.join(f'{mean(cell[column].values()):.3f}' for column in COLUMNS)
         facts = [cell[name] for name in ('source', 'unit', 'epsilon', 'used', 'clusters')]
         print(f'| {" | ".join(map(str, facts))} | {", ".join(cell["original"])} | {means} |')
-    print('\n| graph | form | claim | canaries | right guesses | lower bound | largest possible |')
-    print('|---|---|---|---|---|---|---|')
-    for cell in [cell for cell in cells if cell['canaries']]:
-        facts = ('source', 'form', 'epsilon', 'canaries', 'right', 'bound', 'most')
-        print(f'| {" | ".join(str(cell[name]) for name in facts)} |')
+    names = ['form', 'unit', 'epsilon', 'at delta', 'claim there', 'right guesses', 'by']
+    print(f'\n| {" | ".join([*names, "lower bound", "largest possible"])} |')
+    print('|---|---|---|---|---|---|---|---|---|')
+    canaries = [cell for cell in cells if cell['canaries']]
+    for cell in sorted(
+        canaries, key=lambda c: (not c['noise'], c['form'], c['unit'], c['epsilon'])
+    ):
+        form = cell['form'] if cell['noise'] else f'{cell["form"]}, no noise'
+        facts = ('claim', 'right', 'score', 'bound', 'most')
+        values = ' | '.join(str(cell[name]) for name in facts)
+        print(f'| {form} | {cell["unit"]} | {cell["epsilon"]} | {cell["delta"]:.0e} | {values} |')
 
 
 def main() -> None:
@@ -103,6 +125,7 @@ def main() -> None:
     parser.add_argument('--models', nargs='+', default=list(MODELS))
     parser.add_argument('--seeds', type=int, nargs='+', default=[0])
     parser.add_argument('--canaries', type=int, default=0)
+    parser.add_argument('--without-noise', action='store_true', help='of counts and sums')
     parser.add_argument('--cells', type=Path, default=Path('private_cells.jsonl'))
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     args = parser.parse_args()
@@ -116,6 +139,7 @@ def main() -> None:
             'form': form,
             'seed': seed,
             'canaries': args.canaries,
+            **({'noise': not args.without_noise} if args.canaries else {}),
         }
         for seed in args.seeds
         for name in args.sources.split(',')
@@ -123,7 +147,7 @@ def main() -> None:
         for form in args.forms
     ]
     for key in [] if args.show else todo:
-        if any(all(cell[k] == v for k, v in key.items()) for cell in cells):
+        if any(all(cell.get(k) == v for k, v in key.items()) for cell in cells):
             continue
         cell = dict(key)
         if args.canaries:

@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
 from torch_geometric_cgt.cli import main
 from torch_geometric_cgt.datasets.release import read_release, write_release
+from torch_geometric_cgt.privacy import mechanisms
 
 CHEAP = ['--checks', 'groups,support,copies']
 
@@ -47,6 +49,11 @@ def test_an_audit_of_a_release(made, tmp_path, capsys):
         '0.01',
         '0.001',
     }
+    for attack in content['details']['membership']['attacks']:  # in every group, of 898 others
+        rates = attack['true_positives']
+        assert 0 <= rates['0.01']['others']['value'] <= 8 / min(898, attack['num_others'])
+        assert rates['0.01']['share']['low'] <= rates['0.01']['share']['value']
+        assert rates['0.001'] is None
     assert {a['attribute'] for a in content['details']['attribute']} == {'label', 'cluster'}
     assert content['details']['canary']['num_canaries'] == 20
 
@@ -57,6 +64,34 @@ def test_a_failing_release_ends_with_one(made, tmp_path, capsys):
     assert 'failed  Support of paths' in capsys.readouterr().out
     assert audit(_with_card(release, tmp_path / 'small', k_reached=7), tmp_path, *CHEAP) == 1
     assert 'failed  Size of groups: 7 (threshold 30)' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('noise', [True, False])
+def test_a_release_that_claims_less_than_its_mechanism_ends_with_one(
+    noise, tmp_path, capsys, monkeypatch
+):
+    """Everything says epsilon = 1, card and ledger; the noise is there, or is not."""
+    nothing = lambda size, sigma, generator=None: torch.zeros(size, dtype=torch.long)  # noqa: E731
+    if not noise:
+        monkeypatch.setattr(mechanisms, 'discrete_gaussian', nothing)
+    build = '--source Digits --epsilon 1 --form histograms --num-neighbors 2 2 --quiet'.split()
+    paths = ['--root', str(tmp_path / 'root'), '--out', str(tmp_path / 'release')]
+    assert main(['synthesize', *build, *paths]) == 0
+    capsys.readouterr()
+    checks = ['--checks', 'canary', '--canaries', 300, '--out', tmp_path / 'audit']
+    assert audit(tmp_path / 'release', tmp_path / 'root', *checks) == (0 if noise else 1)
+    assert ('failed  Canaries' in capsys.readouterr().out) == (not noise)
+    content = json.loads((tmp_path / 'audit' / 'audit.json').read_text())
+    (check,), canary = content['checks'], content['details']['canary']
+    assert check['threshold'] == canary['claim'] and 1 < canary['claim'] < canary['most']
+    assert (check['value'] > check['threshold']) == (not noise)
+
+
+def test_help_lists_the_exit_codes(capsys):
+    with pytest.raises(SystemExit):
+        main(['audit', '--help'])
+    shown = capsys.readouterr().out
+    assert 'exit codes:' in shown and '1    a check failed' in shown and '2    there was' in shown
 
 
 def test_an_edited_card_is_an_error(made, tmp_path, capsys):

@@ -41,6 +41,15 @@ from torch_geometric_cgt.training import FitConfig, join_world, leave_world, res
 from torch_geometric_cgt.training.config import PRECISIONS
 from torch_geometric_cgt.version import __version__
 
+AUDIT_CODES = """exit codes:
+  0    no check failed
+  1    a check failed: an attack shows more than is claimed, the lower bound on
+       epsilon exceeds the claim, or a cluster is below k
+  2    there was nothing to audit: wrong arguments, a damaged release, an edited
+       card, or a source that the release was not made from
+  130  interrupted
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     r"""Runs one command and returns its exit code."""
@@ -106,7 +115,10 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(run=price)
 
     command = commands.add_parser(
-        'audit', help='attack a release, check its promises, and exit with 1 if a check fails'
+        'audit',
+        help='attack a release, check its promises, and exit with 1 if a check fails',
+        epilog=AUDIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_audit_arguments(command)
     command.set_defaults(run=audit)
@@ -282,7 +294,7 @@ def audit(args: argparse.Namespace) -> int:
         limit = '' if check.threshold is None else f' (threshold {check.threshold:.4g})'
         print(f'{check.verdict:>12}  {check.name}: {check.value:.4g}{limit}')
     for path in write_audit(args.out, result) if args.out is not None else []:
-        print(f'Wrote {path}')
+        print(f'Wrote {path}, which is not to be published')
     print(f'{len(result.failed)} of {len(result.checks)} checks failed')
     return 0 if result.passed else 1
 

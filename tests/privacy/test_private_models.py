@@ -181,7 +181,7 @@ def test_noise_that_was_not_paid_for_is_refused(form):
 def test_the_number_of_trees_is_a_part_of_what_is_paid_for():
     shape = TreeShape.of((3, 2))
     model, entries = make('dp_sgd', 800, shape)
-    tokens, y = draw_trees(700, shape), torch.arange(700) % NUM_CLASSES
+    tokens, y = draw_trees(900, shape), torch.arange(900) % NUM_CLASSES
     with pytest.raises(ValueError, match='planned for 800 trees'):
         model.fit(tokens, y, entries, rng())
 

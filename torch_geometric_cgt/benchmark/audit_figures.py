@@ -57,7 +57,7 @@ def support_bars(histogram: Sequence[Sequence[int]], bins: Sequence[int]) -> str
             heights = [count / total for count in counts]
             axes.bar(left, heights, width * 0.92, align='edge', color=color, label=name)
         axes.set_xticks(range(len(bins)), _names(bins))
-        axes.tick_params(axis='x', length=0, labelsize=8)
+        axes.tick_params(axis='x', length=0, labelsize=7)
         axes.set(xlabel='source roots that show the path', ylabel='share of nodes')
         axes.legend(frameon=False, fontsize=9)
         return as_svg(figure)

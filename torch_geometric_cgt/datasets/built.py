@@ -2,7 +2,7 @@ r"""What a build leaves behind."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -24,3 +24,4 @@ class Build:
     generator: CGTGenerator | PrivateTreeModel
     history: dict[str, Any]  # what happened during the fit
     seconds: dict[str, float]  # that each phase took, in the run that finished it
+    seen: dict[str, Tensor] = field(default_factory=dict)  # private results that it was made of

@@ -62,7 +62,8 @@ def build_privately(
     if not world.is_first:
         return None
     trees = run.sample(counts, model)
-    return Build(trees, codebook, run.card(codebook), cluster, model.eval(), {}, run.seconds)
+    card, seconds = run.card(codebook), run.seconds
+    return Build(trees, codebook, card, cluster, model.eval(), {}, seconds, run.seen)
 
 
 class PrivateRun:
@@ -121,6 +122,7 @@ class PrivateRun:
         r"""The cluster of each node, which is not private, and the codebook."""
         with self._timed('quantize'):
             tensors = once(self.work, 'private clusters', self._quantize, self.world)[0]
+        self.seen = {name: value for name, value in tensors.items() if name.startswith('sum')}
         return tensors['cluster'], tensors['codebook']
 
     def _quantize(self) -> Outcome:
@@ -128,7 +130,8 @@ class PrivateRun:
         solver.generator = self._noise('clusters')
         solver.fit(data.x, data.y.clamp(min=-1), self.ledger.entries)
         codebook = torch.from_numpy(solver.cluster_centers_).float()
-        return {'cluster': torch.from_numpy(solver.labels_).long(), 'codebook': codebook}, {}
+        cluster = torch.from_numpy(solver.labels_).long()
+        return {'cluster': cluster, 'codebook': codebook, **solver.seen_}, {}
 
     def fit(self, cluster: Tensor, num_tokens: int) -> PrivateTreeModel:
         r"""The model of trees learns one frozen computation graph per root."""
@@ -152,7 +155,8 @@ class PrivateRun:
 
     def draw_trees(self) -> Tensor:
         r"""One computation graph of each root, the same whenever it is asked for.
-        Where edges or nodes are protected, none of them is in too many.
+        Where edges or nodes are protected, none of them is in too many. They are
+        drawn for all nodes, so that none depends on which others have a label.
         """
         rng = torch.Generator().manual_seed(self._seed('trees'))
         data, shape = self.source.data, self.config.shape
@@ -161,12 +165,12 @@ class PrivateRun:
             most = max(shape.num_neighbors)
             edge_index = cap_parents(edge_index, num_nodes, self.private.max_parents, most, rng)
         graph = InNeighbors.from_edge_index(edge_index, num_nodes)
-        return sample_trees(graph, self.root, shape, rng)
+        return sample_trees(graph, torch.arange(num_nodes), shape, rng)[self.root]
 
     def sample(self, counts: Tensor, model: PrivateTreeModel) -> TokenTrees:
         r"""Trees for labels and splits that are drawn from noisy counts."""
         with self._timed('sample'):
-            size = self.config.num_samples or self.root.numel()
+            size = self.config.num_samples or self.plan.numbers.num_roots
             rng = torch.Generator().manual_seed(self._seed('labels'))
             drawn = torch.multinomial(counts.view(-1), size, replacement=True, generator=rng)
             y, place = drawn % counts.size(1), drawn // counts.size(1)
@@ -211,4 +215,4 @@ class PrivateRun:
 def public_numbers(source: Source, config: BuildConfig) -> PublicNumbers:
     r"""What is taken to be known of a source."""
     num_nodes = int(source.data.num_nodes or 0)
-    return PublicNumbers(num_nodes, source.root.numel(), source.num_classes, config.shape)
+    return PublicNumbers(num_nodes, source.num_roots, source.num_classes, config.shape)

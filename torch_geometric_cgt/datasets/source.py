@@ -25,6 +25,12 @@ class Source:
     data: Data  # x, edge_index and y on the CPU
     split: Tensor | None  # [N] split codes, None where the graph has no masks
     num_classes: int
+    num_zeroed: int = 0  # roots whose record was zeroed out; they count as roots all the same
+
+    @property
+    def num_roots(self) -> int:
+        r"""The number of computation graphs, those included that were zeroed out."""
+        return self.root.numel() + self.num_zeroed
 
     @property
     def root(self) -> Tensor:
@@ -39,6 +45,8 @@ class Source:
         r"""A digest of everything in the graph that the result depends on."""
         digest = hashlib.sha256()
         x = self.data.x
+        if self.num_zeroed:
+            digest.update(f'zeroed:{self.num_zeroed}'.encode())
         parts = {'edge_index': self.data.edge_index, 'y': self.data.y, 'split': self.split}
         if x.layout == torch.strided:
             parts['x'] = x

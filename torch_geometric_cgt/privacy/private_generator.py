@@ -75,10 +75,10 @@ class PrivateGenerator(PrivateTreeModel):
         log: bool,
     ) -> None:
         r"""Counts scenes and follows gradients, with noise."""
-        if y.numel() != self.num_trees:
+        if y.numel() > self.num_trees:  # fewer, where some were zeroed out
             raise ValueError(
-                f'The noise was planned for {self.num_trees} trees (got {y.numel()}): batches '
-                f'would be drawn with another probability than was paid for'
+                f'The noise was planned for {self.num_trees} trees (got {y.numel()}): there would '
+                f'be more than the number that is taken to be known'
             )
         noise = next(entry.noise for entry in entries if entry.name == DP_SGD)
         assert isinstance(noise, SampledGaussian)

@@ -86,6 +86,9 @@ class PrivateKMeans:
             its centre was computed, private.
         scale_ (float): About the median length of a row, private.
         entries_ (list[Entry]): What it cost, for a ledger.
+        seen_ (dict): What the centres were made of: noisy sums of rows,
+            :obj:`"sums"`, with their :obj:`"sum_label"`, private; and
+            :obj:`"sum_index"`, the sum that each row is in, not private.
         projection_ (numpy.ndarray): The public projection, where there is one.
         labels_ (numpy.ndarray): The cluster of each row, not private.
     """
@@ -181,6 +184,7 @@ class PrivateKMeans:
         found, nonnegative = self._private, self.nonnegative and self.space == 'features'
         means = shrink_means(found.means, found.noise, nonnegative)
         self.cluster_centers_ = (self.scale_ * means).numpy()
+        self.seen_ = self._private.seen()
         self.counts_ = found.count.numpy()
         self.labels_ = found.nearest(rows).numpy()
         return self

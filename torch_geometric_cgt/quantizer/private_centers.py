@@ -3,7 +3,7 @@ r"""Private centres: noisy means of rows, and which of them a row is nearest to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from sklearn.cluster import KMeans
@@ -26,13 +26,17 @@ MIN_COUNT = 10  # clusters that look smaller are given up
 
 @dataclass(frozen=True)
 class PrivateCenters:
-    r"""Noisy means of rows of length one. All of it is private."""
+    r"""Noisy means of rows of length one. All of it is private, but for
+    :obj:`index`.
+    """
 
     means: Tensor  # [m, d] with their noise
     noise: Tensor  # [m] its standard deviation in each coordinate
     count: Tensor  # [m] the noisy number of rows
     centers: Tensor  # [m, d] what rows are compared with
     surplus: Tensor  # [m] by how much noise makes their squared length larger
+    index: Tensor  # [n] the mean that each row is in, -1 where it is in none; not private
+    label: Tensor | None = None  # [m] whose rows they are means of, where labels have their own
 
     @classmethod
     def of(
@@ -62,8 +66,9 @@ class PrivateCenters:
         means = sums / count.clamp(min=1)[:, None]
         noise = sigma / count.clamp(min=1).double()
         if shrink:
-            return cls(means, noise, count, shrink_means(means, noise), torch.zeros_like(noise))
-        return cls(means, noise, count, means, rows.size(1) * noise**2)
+            shrunk = shrink_means(means, noise)
+            return cls(means, noise, count, shrunk, torch.zeros_like(noise), index)
+        return cls(means, noise, count, means, rows.size(1) * noise**2, index)
 
     def nearest(self, rows: Tensor) -> Tensor:
         r"""The centre of each row, ``[n]``: a function of the row and of
@@ -72,6 +77,15 @@ class PrivateCenters:
         length = self.centers.square().sum(dim=1) - self.surplus
         product = multiply_rows(rows, self.centers.t())
         return (length.to(product.dtype) - 2 * product).argmin(dim=1)
+
+    def seen(self) -> dict[str, Tensor]:
+        r"""The noisy sums of rows, ``[m, d]``, before anything was done about
+        their noise; their labels, ``[m]``, where they have one; and the sum that
+        each row is in, ``[n]``, which whoever knows a row can tell.
+        """
+        sums = self.means * self.count.clamp(min=1)[:, None]
+        found = {'sums': sums, 'sum_index': self.index}
+        return found if self.label is None else {**found, 'sum_label': self.label}
 
 
 def centers_per_label(
@@ -92,7 +106,8 @@ def centers_per_label(
         generator,
     )
     sigma = noise_of(entries, 'decoded sums')
-    return PrivateCenters.of(rows, leaves.index, leaves.count, sigma, False, generator)
+    found = PrivateCenters.of(rows, leaves.index, leaves.count, sigma, False, generator)
+    return replace(found, label=leaves.start)
 
 
 def centers_without_labels(

@@ -74,6 +74,8 @@ def test_all_checks(dataset, audited, tmp_path):
     content = json.loads(paths[0].read_text())
     assert content['passed'] == audited.passed and len(content['checks']) == len(names)
     assert content['settings']['unit'] == 'node' and content['card'] == dataset.card
+    for path in paths:  # exact statistics of the source are in it
+        assert 'Do not publish this audit' in path.read_text()
 
 
 def test_the_page_stands_by_itself(audited, page):
@@ -168,6 +170,21 @@ def test_a_private_release_is_held_to_its_claim():
     card = {**audit.card, 'privacy': {'epsilon': 0.1, 'delta': 1e-6, 'protects': 'record'}}
     card |= {'num_trees': 3, 'created': 'today'}
     assert 'epsilon = 0.1' in render_audit({**audit.to_dict(), 'card': card})
+
+
+def test_a_claim_for_a_node_is_attacked_by_its_record_and_says_so(monkeypatch):
+    claim = SimpleNamespace(epsilon=1.0, delta=1e-6, protects='node', unit='', k=None)
+    monkeypatch.setattr(PrivateRelease, 'privacy', claim)
+    graph = random_graph(300, 600)
+    members = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.5
+    inside = halve(check_source(graph), members, 'record').inside
+    built = memorise(inside, CONFIG)
+    release = PrivateRelease(built.trees, built.codebook, _card_of(inside, built))
+    audit = run_audit(release, graph, ('membership', 'attribute'), members=members, log=False)
+    assert audit.settings['unit'] == 'record' and len(audit.checks) >= 4
+    for check in audit.checks:
+        assert 'What is attacked is one record' in check.says
+        assert 'The claim is for a node' in check.says
 
 
 def test_a_release_of_known_members_is_attacked_itself():

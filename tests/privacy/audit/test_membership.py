@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import torch
 
 from tests.privacy.audit.made_up import SHAPE
@@ -99,3 +101,50 @@ def test_rates_need_enough_others():
     assert len(found.checks(Limit(1.0, 0.0, ''))) == 2
     groups = {attack.group for attack in found.attacks}
     assert 'all' in groups and 'hubs' not in groups  # of which there are twenty in all
+
+
+def by_hand():
+    """1,200 members and 1,200 others; 60 of each are hubs. The scores of all others are 0 to
+    1199, those of members the same, but for 30 hubs among them, who are above everybody."""
+    num = 1200
+    degree = torch.zeros(2 * num, dtype=torch.long)
+    degree[:60] = degree[num : num + 60] = 9
+    score = torch.cat([torch.arange(num), torch.arange(num)]).double()
+    score[:30] = 5000.0
+    score[num : num + 2] = torch.tensor([1198.5, 1199.5])  # two hubs who are not members
+    records = some_records(2 * num)
+    records = replace(records, degree=degree)
+    is_member = torch.arange(2 * num) < num
+    expected = torch.rand(2 * num, generator=torch.Generator().manual_seed(1)).double()
+    return membership_inference(records, is_member, {'score': score}, expected)
+
+
+def test_the_threshold_of_all_others_is_that_of_every_group():
+    """12 of 1,200 others may be above the threshold of 1 %, one above that of 0.1 %."""
+    found = {a.group: a.true_positives for a in by_hand().attacks if a.score == 'score'}
+    assert set(found) >= {'all', 'hubs', 'outliers'}
+    values = {
+        (group, rate): (found[group][rate].share.value, found[group][rate].others.value)
+        for group in ('all', 'hubs')
+        for rate in (0.01, 0.001)
+    }
+    # Above 1 %: 1190 and more, and 1198.5 and 1199.5 with them; above 0.1 %: 1199.5 alone.
+    assert values['all', 0.01] == (40 / 1200, 12 / 1200)
+    assert values['all', 0.001] == (30 / 1200, 1 / 1200)
+    assert values['hubs', 0.01] == (30 / 60, 2 / 60)
+    assert values['hubs', 0.001] == (30 / 60, 1 / 60)
+    assert all(rate is not None for rates in found.values() for rate in rates.values())
+
+
+def test_a_group_is_held_to_its_own_false_alarms():
+    """Half of the hubs are found, which epsilon = 1 does not allow; that hubs are accused more
+    often than all others, members or not, is allowed for."""
+    found = by_hand()
+    checks = {check.name: check for check in found.checks(Limit(1.0, 0.0, 'here'))}
+    check = checks['Membership inference: true positives at 0.1% false ones']
+    assert check.verdict == 'failed' and 'on hubs (60 members, 60 others)' in check.says
+    hubs = [a for a in found.attacks if a.group == 'hubs']
+    rate = next(a for a in hubs if f"'{a.score}'" in check.says).true_positives[0.001]
+    assert check.threshold == Limit(1.0, 0.0, '').highest(rate.others.high)
+    assert rate.others.value <= 1 / 60 < rate.others.high < 0.15  # not 0.001 of all others
+    assert check.value == 0.5 and check.low == rate.share.low > check.threshold

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_geometric_cgt.privacy.audit.rates import area, curve, true_positives
+from torch_geometric_cgt.privacy.audit.rates import area, curve, threshold_of, true_positives
 from torch_geometric_cgt.privacy.intervals import proportion
 
 
@@ -24,14 +24,16 @@ def test_area_holds_its_interval():
 def test_true_positives_by_hand():
     other = torch.arange(100.0)
     member = torch.tensor([98.0, 98.5, 99.0, 99.5])
-    found = true_positives(member, other, 0.01)  # one other may be above: the threshold is 98
-    assert found.share.value == 0.75 and found.others == proportion(1, 100).high
-    assert true_positives(member, other, 0.001) is None
+    assert threshold_of(other, 0.01) == 98.0  # which one other is above
+    found = true_positives(member, other, 98.0)
+    assert found.share == proportion(3, 4) and found.others == proportion(1, 100)
+    assert threshold_of(other, 0.001) is None and threshold_of(torch.arange(1000.0), 0.001) == 998
 
 
 def test_others_that_are_all_level_are_not_above():
-    found = true_positives(torch.zeros(50), torch.zeros(200), 0.01)
-    assert found.share.value == 0.0
+    threshold = threshold_of(torch.zeros(200), 0.01)
+    found = true_positives(torch.zeros(50), torch.zeros(200), threshold)
+    assert found.share.value == found.others.value == 0.0
 
 
 def test_curve_goes_from_corner_to_corner():

@@ -11,7 +11,8 @@ from torch_geometric_cgt.privacy.audit.canary import canary_audit, insert_canari
 from torch_geometric_cgt.privacy.audit.check import Audit, Check
 from torch_geometric_cgt.privacy.audit.limit import Limit
 from torch_geometric_cgt.privacy.audit.one_run import one_run_epsilon, one_run_p_value
-from torch_geometric_cgt.privacy.audit.rebuild import Built, find_build, mechanism_on
+from torch_geometric_cgt.privacy.audit.power import largest_bound, sharpest
+from torch_geometric_cgt.privacy.audit.rebuild import Built, claim_of, find_build, mechanism_on
 
 __all__ = [
     'CHECKS',
@@ -24,10 +25,13 @@ __all__ = [
     'audit_build',
     'audit_canaries',
     'canary_audit',
+    'claim_of',
     'find_build',
     'insert_canaries',
+    'largest_bound',
     'mechanism_on',
     'one_run_epsilon',
     'one_run_p_value',
     'run_audit',
+    'sharpest',
 ]

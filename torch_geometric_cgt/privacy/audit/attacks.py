@@ -24,11 +24,12 @@ from torch_geometric_cgt.privacy.audit.scores import (
     expected_log_prob,
     generator_scores,
     release_scores,
+    sums_score,
 )
 
 NUM_DRAWS = 4  # trees of each record
 MAX_RECORDS = 2000  # members, and as many others
-CANARY_SCORES = ('codebook', 'calibrated', 'closest', 'calibrated loss', 'calibrated draws')
+CANARY_SCORES = ('sums', 'codebook', 'calibrated', 'closest', 'calibrated loss', 'calibrated draws')
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,11 @@ def audit_canaries(
     population = records_of(source.data, source.root, built.codebook, shape, 1, rng)
     expected = expected_log_prob(records, population)
     scores = _scores(built, records, expected, rng)
-    scores['codebook'] = codebook_score(built.codebook, every.x, canaries.node)
+    if built.seen:
+        del scores['codebook']
+        scores['sums'] = sums_score(built.seen, every.x, every.y, canaries.node)
+    else:
+        scores['codebook'] = codebook_score(built.codebook, every.x, canaries.node)
     chosen = {name: scores[name] for name in CANARY_SCORES if name in scores}
     return canary_audit(canaries.coin, chosen, delta, confidence)
 

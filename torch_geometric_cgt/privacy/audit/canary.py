@@ -15,6 +15,7 @@ from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.privacy.audit.check import Check, verdict
 from torch_geometric_cgt.privacy.audit.limit import Limit
 from torch_geometric_cgt.privacy.audit.one_run import one_run_epsilon
+from torch_geometric_cgt.privacy.audit.zero_out import zero_out
 
 # Shares of all canaries with the highest scores, guessed to be in, and with the lowest, to be out.
 GUESSES = ((0.5, 0.5), (0.25, 0.25), (0.25, 0.0), (0.1, 0.0))
@@ -25,18 +26,22 @@ class Canaries:
     r"""A source with canaries.
 
     Args:
-        inside (Source): The source with the canaries whose coin says so; what
-            is built from.
         every (Source): The source with all canaries; where an attacker looks
             them up.
         node (torch.Tensor): The canaries in :obj:`every`, ``[m]``.
         coin (torch.Tensor): Which of them are inside, ``[m]``.
     """
 
-    inside: Source
     every: Source
     node: Tensor
     coin: Tensor
+
+    @property
+    def inside(self) -> Source:
+        r"""What is built from: the records of all other canaries are zeroed
+        out, and nothing else depends on the coins.
+        """
+        return zero_out(self.every, self.node[~self.coin])
 
 
 @dataclass(frozen=True)
@@ -79,21 +84,28 @@ class CanaryAudit:
     def check(self, limit: Limit) -> Check:
         r"""Fails if the bound exceeds what was claimed. Means of groups show
         whether an outlier is among them: without a claim, there is a number
-        and no verdict.
+        and no verdict. Nor is there one if no number of right guesses could
+        have refuted the claim.
         """
-        best = self.best
-        passed = verdict(best.epsilon <= limit.epsilon)
+        best, limit = self.best, limit.at(self.delta)
+        can_fail = limit.is_claim and self.most > limit.epsilon
+        reach = f'If all guesses were right, the bound would be {self.most:.2f}.'
+        if limit.is_claim and not can_fail:
+            reach = (
+                f'This check cannot fail: if all guesses were right, the bound would be '
+                f'{self.most:.2f}, which does not exceed the claim of {limit.epsilon:.2f} at this '
+                f'delta. Only more canaries could refute that.'
+            )
         return Check(
             'Canaries: lower bound on epsilon',
-            passed if limit.is_claim else 'descriptive',
+            verdict(best.epsilon <= limit.epsilon) if can_fail else 'descriptive',
             best.epsilon,
             f'{self.num_inside} of {self.num_canaries} made-up records were built in; from the '
             f"result, by the score '{best.score}', {best.num_correct} of {best.num_guesses} "
             f'guesses of which ones are right. At {self.confidence:.0%} confidence, the build is '
             f'not ({best.epsilon:.2f}, {self.delta:.2g})-differentially private for a record. A '
-            f'bound of zero is no proof of privacy: another attack may see more, and with so many '
-            f'canaries no bound above {self.most:.2f} can be found.',
-            limit.epsilon if limit.is_claim else None,
+            f'bound of zero is no proof of privacy: another attack may see more. {reach}',
+            limit.epsilon if can_fail else None,
             limit.origin if limit.is_claim else 'The card claims no differential privacy.',
         )
 
@@ -110,6 +122,7 @@ def insert_canaries(source: Source, num_canaries: int, shape: TreeShape, seed: i
     nodes as a root has child slots. No edge leaves it, so that it is in no
     computation graph but its own: one canary is one record. It is an outlier
     in features, label and neighbours, and has a trace of its own in any mean.
+    Those whose coin says so are zeroed out (:meth:`zero_out`).
 
     Args:
         source (Source): The checked source graph.
@@ -126,30 +139,19 @@ def insert_canaries(source: Source, num_canaries: int, shape: TreeShape, seed: i
     neighbor = torch.stack(
         [torch.randperm(num_nodes, generator=rng)[:num_edges] for _ in range(num_canaries)]
     )
-    split = None
-    if source.split is not None:
-        split = source.split[
-            source.root[torch.randint(len(source.root), label.shape, generator=rng)]
-        ]
-    coin = torch.rand(num_canaries, generator=rng) < 0.5
-
-    def add(chosen: Tensor) -> Source:
-        num = int(chosen.sum())
-        new = torch.arange(num_nodes, num_nodes + num)
-        edges = torch.stack([neighbor[chosen].flatten(), new.repeat_interleave(num_edges)])
-        data = Data(
-            x=append_rows(source.data.x, strange[chosen]),
-            edge_index=torch.cat([source.data.edge_index, edges], dim=1),
-            y=torch.cat([source.data.y, label[chosen]]),
-        )
-        codes = None
-        if source.split is not None and split is not None:
-            codes = torch.cat([source.split, split[chosen]])
-        return replace(source, data=data, split=codes)
-
-    every = add(torch.ones_like(coin))
+    split = source.split
+    if split is not None:
+        alike = source.root[torch.randint(len(source.root), label.shape, generator=rng)]
+        split = torch.cat([split, split[alike]])
     node = torch.arange(num_nodes, num_nodes + num_canaries)
-    return Canaries(add(coin), every, node, coin)
+    edges = torch.stack([neighbor.flatten(), node.repeat_interleave(num_edges)])
+    data = Data(
+        x=append_rows(source.data.x, strange),
+        edge_index=torch.cat([source.data.edge_index, edges], dim=1),
+        y=torch.cat([source.data.y, label]),
+    )
+    coin = torch.rand(num_canaries, generator=rng) < 0.5
+    return Canaries(replace(source, data=data, split=split), node, coin)
 
 
 def rare_rows(x: Tensor, num_rows: int) -> Tensor:

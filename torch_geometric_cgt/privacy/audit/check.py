@@ -7,6 +7,10 @@ from typing import Any
 
 FORMAT = 1  # of the JSON file
 VERDICTS = ('passed', 'failed', 'descriptive')
+NOTICE = (
+    'Do not publish this audit. It holds exact statistics of the source, without any noise, and is '
+    'not covered by the promise of the release: it is for the owner of the data.'
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class Audit:
         r"""All of it, for a JSON file."""
         return {
             'format': FORMAT,
+            'notice': NOTICE,
             'passed': self.passed,
             'checks': [check.to_dict() for check in self.checks],
             'settings': self.settings,

@@ -19,6 +19,7 @@ from torch_geometric_cgt.privacy.audit.rates import (
     area,
     curve,
     has_threshold,
+    threshold_of,
     true_positives,
 )
 from torch_geometric_cgt.privacy.audit.records import Records
@@ -65,7 +66,7 @@ class Membership:
         checks = [self._check('area under the curve', found, limit)]
         for rate in FALSE_POSITIVES:
             measured = [(attack.true_positives[rate], attack) for attack in self.attacks]
-            found = [(t.share, limit.highest(t.others), attack) for t, attack in measured if t]
+            found = [(t.share, limit.highest(t.others.high), attack) for t, attack in measured if t]
             if found:
                 name = f'true positives at {rate:.1%} false ones'
                 checks.append(self._check(name, found, limit))
@@ -113,6 +114,11 @@ def membership_inference(
     scored by a linear model of them that was told who is a member among four
     fifths of the other records.
 
+    The thresholds of rates are set on all others, and the shares above them
+    are measured in each group, of its members and of its others. If a
+    mechanism is differentially private, the first are bounded by the second,
+    within every group.
+
     Args:
         records (Records): Members and others.
         is_member (torch.Tensor): Which is which, ``[n]``.
@@ -135,16 +141,24 @@ def membership_inference(
             f'Expected at least {MIN_GROUP} members and {MIN_GROUP} others '
             f'(got {int(is_member.sum())} and {int((~is_member).sum())})'
         )
-    num_intervals = len(scores) * sum(
-        1 + sum(has_threshold(int((mask & ~is_member).sum()), r) for r in FALSE_POSITIVES)
-        for mask in groups.values()
-    )
+    num_others = int((~is_member).sum())
+    num_rates = sum(has_threshold(num_others, rate) for rate in FALSE_POSITIVES)
+    num_intervals = len(scores) * len(groups) * (1 + num_rates)
     each = 1 - (1 - confidence) / num_intervals
+    # One threshold for all: an attacker accuses whoever is above it, whatever the group.
+    threshold = {
+        (name, rate): threshold_of(score[~is_member], rate)
+        for name, score in scores.items()
+        for rate in FALSE_POSITIVES
+    }
     attacks = []
     for group, mask in groups.items():
         for name, score in scores.items():
             member, other = score[mask & is_member], score[mask & ~is_member]
-            rates = {rate: true_positives(member, other, rate, each) for rate in FALSE_POSITIVES}
+            rates: dict[float, TruePositives | None] = {}
+            for rate in FALSE_POSITIVES:
+                high = threshold[name, rate]
+                rates[rate] = None if high is None else true_positives(member, other, high, each)
             attacks.append(
                 Attack(name, group, len(member), len(other), area(member, other, each), rates)
             )

@@ -14,16 +14,17 @@ from torch_geometric_cgt.privacy.intervals import Estimate, proportion
 
 @dataclass(frozen=True)
 class TruePositives:
-    r"""The share of members above a threshold that few others are above.
+    r"""The shares of a group above a threshold that few of all others are above.
 
     Args:
-        share (Estimate): The share of members above the threshold.
-        others (float): The share of others that may be above it, at most, with
-            the same confidence: thresholds are taken from a sample of others.
+        share (Estimate): The share of members of the group.
+        others (Estimate): The share of others of the group, which is not that
+            of all others: a group may have higher scores, members or not. What
+            differential privacy allows members follows from this one.
     """
 
     share: Estimate
-    others: float
+    others: Estimate
 
 
 def area(member: Tensor, other: Tensor, confidence: float = 0.95) -> Estimate:
@@ -44,26 +45,37 @@ def area(member: Tensor, other: Tensor, confidence: float = 0.95) -> Estimate:
     return Estimate(value, max(0.0, value - reach), min(1.0, value + reach))
 
 
-def true_positives(
-    member: Tensor, other: Tensor, false_positives: float, confidence: float = 0.95
-) -> TruePositives | None:
-    r"""The share of members above a threshold that a given share of others is
-    above at most; :obj:`None` where there are too few others to set one.
+def threshold_of(other: Tensor, false_positives: float) -> float | None:
+    r"""The score that a given share of others exceeds at most; :obj:`None` where
+    there are too few others to set one.
 
     Args:
-        member (torch.Tensor): The scores of members, ``[n]``.
-        other (torch.Tensor): The scores of others, ``[m]``.
+        other (torch.Tensor): The scores of all others, ``[m]``.
         false_positives (float): The share of others above the threshold.
-        confidence (float, optional): The probability that an interval holds.
-            (default: :obj:`0.95`)
     """
     if not has_threshold(other.numel(), false_positives):
         return None
     allowed = int(false_positives * other.numel() + 1e-9)
-    threshold = other.sort(descending=True).values[allowed]
-    hits = int((member > threshold).sum())
-    share = proportion(hits, member.numel(), confidence)
-    return TruePositives(share, proportion(allowed, other.numel(), confidence).high)
+    return float(other.sort(descending=True).values[allowed])
+
+
+def true_positives(
+    member: Tensor, other: Tensor, threshold: float, confidence: float = 0.95
+) -> TruePositives:
+    r"""The shares of members and of others above a threshold, with exact intervals.
+
+    Args:
+        member (torch.Tensor): The scores of members of a group, ``[n]``.
+        other (torch.Tensor): The scores of others of that group, ``[m]``.
+        threshold (float): The threshold, see :meth:`threshold_of`.
+        confidence (float, optional): The probability that an interval holds.
+            (default: :obj:`0.95`)
+    """
+
+    def share(score: Tensor) -> Estimate:
+        return proportion(int((score > threshold).sum()), score.numel(), confidence)
+
+    return TruePositives(share(member), share(other))
 
 
 def has_threshold(num_others: int, false_positives: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.datasets.build import build
 from torch_geometric_cgt.datasets.cache import CachedBuild, cache_name, read_cache
 from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.private_build import public_numbers
+from torch_geometric_cgt.datasets.private_plan import PrivatePlan
 from torch_geometric_cgt.datasets.release import Release
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.privacy.audit.limit import Limit
 from torch_geometric_cgt.privacy.audit.scores import TreeModel
 
 
@@ -34,6 +37,27 @@ def config_of(card: dict[str, Any]) -> BuildConfig:
         raise CorruptFileError(
             f'The card names parameters that this version does not build with: {error}'
         ) from error
+
+
+def claim_of(source: Source, config: BuildConfig, num_canaries: int = 0) -> Limit:
+    r"""What a private build of a source will claim, before it is made.
+
+    Args:
+        source (Source): The checked source graph.
+        config (BuildConfig): The parameters of the build.
+        num_canaries (int, optional): The number of canaries that an audit will
+            add to the source. (default: :obj:`0`)
+    """
+    if config.private is None:
+        raise ValueError("The parameters name no budget: 'private' must be given")
+    known = public_numbers(source, config)
+    sizes = (known.num_nodes + num_canaries, known.num_roots + num_canaries)
+    known = replace(known, num_nodes=sizes[0], num_roots=sizes[1])
+    plan = PrivatePlan(known, config.private)
+    budget, ledger = plan.budget, plan.ledger()
+    epsilon = ledger.total(budget.unit, budget.delta).epsilon
+    stated = f'epsilon = {epsilon:.3g}, delta = {budget.delta:.2g} for a {budget.unit}'
+    return Limit(epsilon, budget.delta, f'the plan: {stated}', unit=budget.unit, ledger=ledger)
 
 
 def find_build(release: Release, source: Source, root: Path) -> CachedBuild | None:
@@ -87,11 +111,22 @@ def scaled_to(config: BuildConfig, part: Source, whole: Source) -> BuildConfig:
 
 @dataclass(frozen=True)
 class Built:
-    r"""What an attacker may see of a build."""
+    r"""What an attacker may see of a build.
+
+    Args:
+        trees (TokenTrees): The released trees.
+        codebook (torch.Tensor): The released codewords, ``[m, F]``.
+        generator (TreeModel, optional): The fitted model.
+        seen (dict, optional): Private results that the codewords were made
+            of: noisy :obj:`"sums"` of rows of length one, ``[l, F]``; the label
+            of those rows, :obj:`"sum_label"`, ``[l]``; and the sum that each
+            node is in, :obj:`"sum_index"`, ``[N]``. (default: :obj:`{}`)
+    """
 
     trees: TokenTrees
     codebook: Tensor
     generator: TreeModel | None
+    seen: dict[str, Tensor] = field(default_factory=dict)
 
 
 Mechanism = Callable[[Source, BuildConfig], Built]
@@ -112,6 +147,6 @@ def mechanism_on(device: torch.device, log: bool = True) -> Mechanism:
             assert built is not None  # there is one process
             # Tokens are mapped from a file in the folder.
             trees = replace(built.trees, tokens=built.trees.tokens.clone())
-        return Built(trees, built.codebook, built.generator)
+        return Built(trees, built.codebook, built.generator, built.seen)
 
     return run

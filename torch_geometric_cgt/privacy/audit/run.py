@@ -2,6 +2,7 @@ r"""The checks of one audit, with what they share."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch_geometric_cgt.privacy.audit.copies import count_copies
 from torch_geometric_cgt.privacy.audit.groups import check_groups
 from torch_geometric_cgt.privacy.audit.halves import Halves
 from torch_geometric_cgt.privacy.audit.limit import Limit
+from torch_geometric_cgt.privacy.audit.power import sharpest
 from torch_geometric_cgt.privacy.audit.rebuild import Built, Mechanism, config_of
 from torch_geometric_cgt.privacy.audit.records import Records, records_of
 from torch_geometric_cgt.privacy.audit.scores import TreeModel
@@ -68,8 +70,15 @@ class AuditRun:
 
     @cached_property
     def config(self) -> BuildConfig:
-        r"""The parameters that the release was built with."""
-        return config_of(self.release.card)
+        r"""The parameters that the release was built with. The delta of a private
+        one stays, whatever the size of the source that is built from.
+        """
+        config = config_of(self.release.card)
+        if config.private is None:
+            return config
+        delta = self.release.privacy.delta
+        private = replace(config.private, delta=delta, accept_large_delta=True)
+        return replace(config, private=private)
 
     @cached_property
     def records(self) -> Records:
@@ -147,24 +156,33 @@ class AuditRun:
         r"""Membership inference."""
         found = self.attacks.membership
         self.details['membership'] = found.to_dict()
-        return found.checks(self.limit)
+        return self._scoped(found.checks(self.limit), self.attacks.unit)
 
     def attribute(self) -> list[Check]:
         r"""Attribute inference."""
         found = self.attacks.attributes
         self.details['attribute'] = [attribute.to_dict() for attribute in found]
-        return [attribute.check(self.limit) for attribute in found]
+        checks = [attribute.check(self.limit) for attribute in found]
+        return self._scoped(checks, self.attacks.unit)
 
     def canary(self) -> list[Check]:
-        r"""The canary audit."""
+        r"""The canary audit, at the delta where it can refute most."""
+        num_canaries: int = self.settings['num_canaries']
+        limit = sharpest(self.limit, num_canaries, self.confidence)
         found = audit_canaries(
             self.source,
             self.config,
             self.mechanism,
-            self.settings['num_canaries'],
-            self.limit.delta,
+            num_canaries,
+            limit.delta,
             self.seed,
             self.confidence,
         )
-        self.details['canary'] = found.to_dict()
-        return [found.check(self.limit)]
+        claim = limit.epsilon if limit.is_claim else None
+        self.details['canary'] = {**found.to_dict(), 'claim': claim}
+        return self._scoped([found.check(limit)], 'record')
+
+    def _scoped(self, checks: list[Check], attacked: str) -> list[Check]:
+        r"""Says what an attack on one unit leaves out of the claim."""
+        scope = self.limit.scope(attacked)
+        return [replace(check, says=f'{check.says} {scope}'.rstrip()) for check in checks]

@@ -15,6 +15,7 @@ from torch_geometric_cgt.privacy.audit.density import BackoffDensity
 from torch_geometric_cgt.privacy.audit.halves import take_rows
 from torch_geometric_cgt.privacy.audit.records import Records
 from torch_geometric_cgt.privacy.paths import PathSupport
+from torch_geometric_cgt.quantizer.projection import unit_rows
 
 BLOCK = 512  # records, or trees, at a time
 MORE_TREES, MAX_TREES = 10, 50_000  # that an attacker draws, per released tree and at most
@@ -161,6 +162,45 @@ def codebook_score(codebook: Tensor, x: Tensor, node: Tensor) -> Tensor:
         x (torch.Tensor): The features of all nodes, dense or sparse.
         node (torch.Tensor): The nodes, ``[n]``.
     """
+    return (_dense_rows(x, node).to(codebook.dtype) @ codebook.t()).max(dim=1).values
+
+
+def sums_score(seen: dict[str, Tensor], x: Tensor, y: Tensor, node: Tensor) -> Tensor:
+    r"""How much of the features of each of some nodes is left in a noisy sum of
+    rows with its label, when all that is known is taken away, ``[n]``: the
+    largest scalar product with one of them.
+
+    Codewords are made of these sums, and lose what is small beside the noise that
+    they should have. The sums are as private as the codewords, and show it. An
+    attacker knows all rows but those in question.
+
+    Args:
+        seen (dict): The sums, ``[l, F]``, their labels, ``[l]``, and the sum that
+            each node is in, ``[N]``.
+        x (torch.Tensor): The features of all nodes, dense or sparse.
+        y (torch.Tensor): The labels of all nodes, ``[N]``.
+        node (torch.Tensor): The nodes in question, ``[n]``.
+    """
+    sums, known = seen['sums'].double(), seen['sum_index'].clone()
+    known[node] = -1
+    rest = sums - _row_sums(unit_rows(x), known, sums.size(0))
+    product = _dense_rows(unit_rows(x), node).double() @ rest.t()  # [n, l]
+    if 'sum_label' in seen:
+        other = y[node][:, None] != seen['sum_label']
+        product = product.masked_fill(other, -float('inf'))
+    return product.max(dim=1).values
+
+
+def _row_sums(x: Tensor, index: Tensor, num_sums: int) -> Tensor:
+    r"""The sums of dense or sparse rows, but for those of index -1, ``[num_sums, F]``."""
+    used = (index >= 0).nonzero().view(-1)
+    which = torch.stack([index[used], used])
+    ones = torch.ones(used.numel(), dtype=x.dtype)
+    pick = torch.sparse_coo_tensor(which, ones, (num_sums, x.size(0)), check_invariants=True)
+    total = torch.sparse.mm(pick, x if x.layout == torch.strided else x.to_sparse_coo())
+    return (total if total.layout == torch.strided else total.to_dense()).double()
+
+
+def _dense_rows(x: Tensor, node: Tensor) -> Tensor:
     rows = take_rows(x, node)
-    rows = (rows if rows.layout == torch.strided else rows.to_dense()).to(codebook.dtype)
-    return (rows @ codebook.t()).max(dim=1).values
+    return rows if rows.layout == torch.strided else rows.to_dense()
