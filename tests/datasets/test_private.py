@@ -9,11 +9,12 @@ import torch
 from tests.conftest import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.data.files import read_sealed_json, write_sealed_json
-from torch_geometric_cgt.datasets import PrivateConfig, synthetic
+from torch_geometric_cgt.data.files import read_sealed_json, read_tensors, write_sealed_json
+from torch_geometric_cgt.datasets import PrivateConfig, private_build, private_plan, synthetic
 from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.gate import Gate
 from torch_geometric_cgt.datasets.private_build import PrivateRun
-from torch_geometric_cgt.datasets.private_plan import PrivatePlan, PublicNumbers
+from torch_geometric_cgt.datasets.private_plan import STAGES, PrivatePlan, PublicNumbers
 from torch_geometric_cgt.datasets.source import check_source
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.privacy import Ledger
@@ -185,7 +186,7 @@ def test_trees_of_protected_nodes_are_capped(graph, tmp_path):
             config,
             config.private,
             torch.device('cpu'),
-            tmp_path,
+            tmp_path / str(private_args),
             False,
             World(),
         )
@@ -199,26 +200,104 @@ def test_trees_of_protected_nodes_are_capped(graph, tmp_path):
     assert torch.equal(trees(unit='node'), trees(unit='node'))  # frozen
 
 
-def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
-    def kill(*args, **kwargs):
-        raise KeyboardInterrupt
+def kill(*args, **kwargs):
+    raise KeyboardInterrupt
 
+
+def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
+    """Also if the next start would divide the budget in another way."""
     with monkeypatch.context() as patch:
         patch.setattr(PrivateRun, 'fit', kill)
         with pytest.raises(KeyboardInterrupt):
             make(graph, tmp_path, form='histograms', noise_seed=None)
     (work,) = (tmp_path / 'root').glob('*.fit')
     done = {path.name for path in work.iterdir()}
-    assert done == {'private labels', 'private clusters'}
+    assert done == {'private ledger', 'private labels', 'private clusters'}
+    kept = read_sealed_json(work / 'private ledger' / 'facts.json')['facts']['ledger']
+    codebook = read_tensors(work / 'private clusters' / 'tensors.safetensors')['codebook']
+    monkeypatch.setattr(
+        private_plan, 'SHARES', {'labels': 0.3, 'clusters': 0.2, 'model': 0.5}
+    )  # as another version might
     with monkeypatch.context() as patch:
         patch.setattr(PrivateRun, '_quantize', kill)  # it must not run again
-        patch.setattr(PrivateRun, 'sample', kill)
-        with pytest.raises(KeyboardInterrupt):
-            make(graph, tmp_path, form='histograms', noise_seed=None)
-    kept = read_sealed_json(work / 'private model' / 'facts.json')['facts']['ledger']
-    dataset = make(graph, tmp_path, form='histograms', noise_seed=None)
-    assert dataset.privacy.ledger == kept  # the ledger is kept with the model it paid for
+        dataset = make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert torch.equal(dataset.codebook, codebook)
+    assert dataset.privacy.ledger == kept  # of what ran
     assert not work.exists()
+    other = make(graph, tmp_path / 'other', form='histograms', noise_seed=None)
+    assert other.privacy.ledger != kept
+
+
+def test_what_was_not_paid_for_does_not_run_when_a_build_goes_on(graph, tmp_path, monkeypatch):
+    """A clustering of another depth asks for more counts than the ledger has."""
+    graph = random_graph(num_nodes=1000, num_edges=3000)
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, 'quantize', kill)
+        with pytest.raises(KeyboardInterrupt):
+            make(graph, tmp_path, form='histograms')
+    monkeypatch.setattr(private_plan, 'SHARES', {'labels': 0.02, 'clusters': 0.02, 'model': 0.96})
+    with pytest.raises(LedgerError, match=r"does not pay for 'prefix counts'.*force_reload=True"):
+        make(graph, tmp_path, form='histograms')
+
+
+class Untouchable:
+    """Data that nobody may look at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"'{name}' was read")
+
+
+@pytest.fixture
+def untouchable(monkeypatch):
+    """Whoever looks at the data of a private build fails, but for public numbers."""
+    known = private_build.public_numbers
+
+    def then_shut(source, config):
+        numbers = known(source, config)
+        object.__setattr__(source, 'data', Untouchable())
+        return numbers
+
+    monkeypatch.setattr(private_build, 'public_numbers', then_shut)
+
+
+def without(entries, stage):
+    return [entry for entry in entries if entry.stage != stage]
+
+
+@pytest.mark.parametrize('stage', STAGES)
+@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
+def test_a_build_with_a_stage_that_nobody_pays_for_reads_nothing(
+    graph, tmp_path, monkeypatch, untouchable, stage, form
+):
+    whole = PrivatePlan.entries
+    monkeypatch.setattr(PrivatePlan, 'entries', lambda self: without(whole(self), stage))
+    with pytest.raises(LedgerError, match=f'no entry in the ledger: {stage}'):
+        make(graph, tmp_path, form=form)
+
+
+@pytest.mark.parametrize('stage', STAGES)
+def test_a_kept_ledger_without_a_stage_opens_no_gate(
+    graph, tmp_path, monkeypatch, untouchable, stage
+):
+    whole = PrivatePlan.ledger
+
+    def ledger(self):
+        full = whole(self)
+        return Ledger(set(STAGES) - {stage}, without(full.entries, stage), full.sample)
+
+    monkeypatch.setattr(PrivatePlan, 'ledger', ledger)
+    with pytest.raises(LedgerError, match=f'no entry in the ledger: {stage}'):
+        make(graph, tmp_path, form='histograms')
+
+
+def test_a_phase_must_name_a_stage_that_is_paid_for(graph):
+    ledger = PrivatePlan(numbers(), PrivateConfig(10.0)).ledger()
+    gate = Gate(check_source(graph), ledger, STAGES)
+    source, entries = gate.open('clustering', 'centres')
+    assert source.data.num_nodes == 120
+    assert {entry.stage for entry in entries} == {'clustering', 'centres'}
+    with pytest.raises(LedgerError, match='degree histogram'):
+        gate.open('degree histogram')
 
 
 def test_parameters_that_have_no_part_in_it_are_not_in_the_card(graph, tmp_path):

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.errors import BudgetError, LedgerError
 from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger
 from torch_geometric_cgt.privacy.lower_bound import epsilon_lower_bound
 from torch_geometric_cgt.quantizer import PrivateKMeans
@@ -84,8 +86,11 @@ def test_a_ledger_of_more_stages_decides_on_the_noise():
     assert found.entries_ == own
     rho = [e.count * e.noise.concentrated(1.0) for e in ledger.entries if e.noise]
     assert rho[-1] == pytest.approx(sum(rho) / 2, rel=0.02)  # half of the shares
-    with pytest.raises(ValueError, match=r"no entry 'median length' with noise.*random projection"):
+    with pytest.raises(LedgerError, match="does not pay for 'median length'"):
         solver.fit(x, y, own[:1])
+    other = [replace(e, count=e.count + (e.name == 'prefix counts')) for e in own]
+    with pytest.raises(LedgerError, match="does not pay for 'prefix counts'"):
+        solver.fit(x, y, other)
 
 
 def canary_scores(sigma, there, fits=250):

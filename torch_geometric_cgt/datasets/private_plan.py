@@ -17,6 +17,15 @@ from torch_geometric_cgt.privacy.units import group_size
 from torch_geometric_cgt.quantizer import PrivateKMeans
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 
+# What a private build runs. Each of them must have an entry before anything is read.
+STAGES = (
+    'labels',
+    'projection',
+    'clustering',
+    'centres',
+    'computation graphs',
+    'sequence model',
+)
 LABELS = 'labels and splits'
 SHARES = {'labels': 0.02, 'clusters': 0.5, 'model': 0.48}
 # From this number of records times epsilon on, DP-SGD is the better one, see docs/privacy.md.
@@ -160,11 +169,10 @@ class PrivatePlan:
                 (default: :obj:`None`)
         """
         entries = self.entries()
-        stages = dict.fromkeys(entry.stage for entry in entries)
         if width is None:
-            return Ledger(stages, entries, self.sample).calibrate(self.budget)
+            return Ledger(STAGES, entries, self.sample).calibrate(self.budget)
         given = [
             replace(entry, noise=entry.noise and entry.noise.of_width(width, entry.sensitivity))
             for entry in entries
         ]
-        return Ledger(stages, given, self.sample)
+        return Ledger(STAGES, given, self.sample)

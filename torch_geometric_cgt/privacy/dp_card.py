@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.privacy.budget import Budget
 from torch_geometric_cgt.privacy.ledger import Ledger
 from torch_geometric_cgt.privacy.units import CappedSample
 
@@ -86,23 +85,19 @@ class DPCard:
     mechanism: ClassVar[str] = 'differential privacy'
 
     @classmethod
-    def of(
-        cls, ledger: Ledger, budget: Budget, form: str, num_clusters: int, seeded_noise: bool
-    ) -> DPCard:
+    def of(cls, ledger: dict[str, Any], form: str, num_clusters: int, seeded_noise: bool) -> DPCard:
         r"""The card of a build.
 
         Args:
-            ledger (Ledger): The ledger of the build.
-            budget (Budget): What was asked for.
+            ledger (dict): What :meth:`Ledger.to_dict` gave for the unit, before
+                the build ran.
             form (str): The model of trees.
             num_clusters (int): The number of feature vectors.
             seeded_noise (bool): Whether the noise came from a seed.
         """
-        content = ledger.to_dict(budget.delta, [budget.unit])
-        total = content['totals'][0]
-        return cls(
-            total['epsilon'], budget.delta, budget.unit, form, num_clusters, seeded_noise, content
-        )
+        (total,) = ledger['totals']
+        promise = (total['epsilon'], total['delta'], total['unit'])
+        return cls(*promise, form, num_clusters, seeded_noise, ledger)
 
     @property
     def unit(self) -> str:
