@@ -70,6 +70,11 @@ def test_price_prints_the_noise_of_a_budget_and_the_cost_of_noise(capsys):
         (['--epsilon', '5'], "'--num-nodes'"),
         (['--epsilon', '0', '--source', 'Digits'], 'got 0.0'),
         (['--epsilon', '0.001', '--source', 'Digits'], 'use at least'),
+        (['--epsilon', '1e-6', '--source', 'Digits'], 'use at least'),
+        (
+            '--epsilon 0.25 --unit node --num-nodes 2485 --num-classes 7'.split(),
+            'its cells have 50.7 roots on average): use at least 1.2',
+        ),
         (['--epsilon', '5', '--delta', '0.1', '--source', 'Digits'], 'must not exceed 1 / n'),
         (['--epsilon', '5', '--source', 'Digits', '--noise', '0'], "'--noise'"),
     ],

@@ -16,7 +16,7 @@ from torch_geometric_cgt.datasets.gate import Gate
 from torch_geometric_cgt.datasets.private_build import PrivateRun
 from torch_geometric_cgt.datasets.private_plan import STAGES, PrivatePlan, PublicNumbers
 from torch_geometric_cgt.datasets.source import check_source
-from torch_geometric_cgt.errors import CorruptFileError, LedgerError
+from torch_geometric_cgt.errors import BudgetError, CorruptFileError, LedgerError
 from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.training import World
 
@@ -150,6 +150,51 @@ def test_a_plan_spends_the_budget_and_not_more(unit, form):
     assert 0.97 * 8 < total.epsilon <= 8
     if unit != 'record':
         assert plan.sample is not None and plan.group('record') == (7 if unit == 'node' else 4)
+
+
+@pytest.mark.parametrize(
+    'n, c, epsilon, unit',
+    [
+        (2485, 7, 1.0, 'record'),  # Cora
+        (2485, 7, 2.0, 'record'),
+        (2485, 7, 4.0, 'record'),
+        (2485, 7, 10.0, 'record'),
+        (19717, 3, 4.0, 'record'),  # PubMed
+        (19717, 3, 10.0, 'node'),
+        (34493, 5, 10.0, 'node'),  # Physics
+    ],
+)
+def test_budgets_with_a_signal_are_accepted(n, c, epsilon, unit):
+    for form in ('histograms', 'dp_sgd'):
+        PrivatePlan(numbers(n, c), PrivateConfig(epsilon, unit=unit, form=form)).entries()
+
+
+def test_a_budget_that_leaves_the_model_nothing_but_noise_is_refused():
+    """There are enough rows for clusters, but a node is in seven records."""
+
+    def plan(epsilon, unit='node'):
+        return PrivatePlan(numbers(), PrivateConfig(epsilon, unit=unit, form='histograms'))
+
+    assert plan(0.25).solver().plan(2485, 7).num_clusters == 7
+    with pytest.raises(BudgetError, match=r'root tokens per label.*cells have 50.7.*at least 1.2$'):
+        plan(0.25).entries()
+    ledger = plan(1.2).ledger()
+    sigma = next(e.noise.sigma for e in ledger.entries if e.name == 'root tokens per label')
+    assert sigma < 1.2 * 2485 / 49  # the rule is an estimate of it
+    assert plan(1.1).without_signal() and not plan(1.2).without_signal()
+    with pytest.raises(BudgetError, match=r'mean of the rows of a label.*at least 0.22$'):
+        plan(0.2, 'record').entries()
+
+
+@pytest.mark.parametrize('epsilon', [1e-300, 1e-6])
+def test_a_budget_that_cannot_be_divided_is_too_small(epsilon):
+    with pytest.raises(BudgetError, match=r'too small for any signal.*use at least 0.22'):
+        PrivatePlan(numbers(), PrivateConfig(epsilon)).entries()
+
+
+def test_a_budget_without_any_noise_is_too_large():
+    with pytest.raises(BudgetError, match='epsilon is too large'):
+        PrivatePlan(numbers(), PrivateConfig(1e9)).entries()
 
 
 def test_few_labels_are_no_reason_for_a_large_delta():

@@ -10,6 +10,7 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets.private_config import PrivateConfig
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.privacy import Budget, CappedSample, DiscreteGaussian, Entry, Ledger
+from torch_geometric_cgt.privacy.histogram_plan import ROOTS
 from torch_geometric_cgt.privacy.histograms import PrivateHistograms
 from torch_geometric_cgt.privacy.private_generator import PrivateGenerator
 from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
@@ -109,16 +110,16 @@ class PrivatePlan:
 
     def entries(self) -> list[Entry]:
         r"""All mechanisms, with their shares of the budget and some noise."""
-        numbers, _ = self.numbers, self.budget  # which may be refused
-        labels = Entry('labels', LABELS, 'node', 1.0, DiscreteGaussian(1.0), share=1.0)
-        try:
-            clusters = self.solver().plan(numbers.num_nodes, numbers.num_classes).entries()
-        except BudgetError as error:
+        numbers, budget = self.numbers, self.budget
+        assert budget.concentrated > 0  # or it is refused, like the budget itself
+        if (weak := self.without_signal()) is not None:
             raise BudgetError(
-                f'epsilon = {self.config.epsilon:g} per {self.config.unit} is too small for any '
-                f'signal in {numbers.num_nodes} nodes with {numbers.num_classes} labels: use at '
-                f'least {self.smallest_useful():.2g}'
-            ) from error
+                f'epsilon = {budget.epsilon:g} per {budget.unit} is too small for any signal in '
+                f'{numbers.num_nodes} nodes with {numbers.num_classes} labels ({weak}): use at '
+                f'least {self.smallest_useful():g}'
+            )
+        labels = Entry('labels', LABELS, 'node', 1.0, DiscreteGaussian(1.0), share=1.0)
+        clusters = self.solver().plan(numbers.num_nodes, numbers.num_classes).entries()
         trees = Entry.free(
             'computation graphs',
             'one computation graph of each root',
@@ -132,18 +133,47 @@ class PrivatePlan:
             *self._shared(model, 'model'),
         ]
 
+    def without_signal(self) -> str | None:
+        r"""Why nothing could be told from noise; :obj:`None` if something can.
+
+        Two things are asked for. The mean of all rows of a label must be seen
+        through the noise of its sum. And in the histogram of root tokens per
+        label, with no more tokens than labels, the mean count of a cell must
+        exceed the noise: a model of trees starts from it, in both forms.
+        """
+        numbers = self.numbers
+        try:
+            self.solver().plan(numbers.num_nodes, numbers.num_classes)
+            sigma = self.root_noise()
+        except BudgetError:
+            return 'the mean of the rows of a label would be noise'
+        mean = numbers.num_roots / numbers.num_classes**2
+        if mean <= sigma:
+            return (
+                f"the noise of '{ROOTS}' has sigma {sigma:.3g}, and its cells have {mean:.3g} "
+                f'roots on average'
+            )
+        return None
+
+    def root_noise(self) -> float:
+        r"""About the noise of the histogram of root tokens per label: that of its
+        share of the concentrated cost.
+        """
+        entries = self._shared(self.make_model(1).entries(), 'model')
+        roots = next(entry for entry in entries if entry.name == ROOTS)
+        return 1 / math.sqrt(2 * roots.share * self.budget.concentrated)
+
     def smallest_useful(self) -> float:
-        r"""About the smallest epsilon with which clusters can be told from noise."""
+        r"""About the smallest epsilon with which something can be told from noise,
+        rounded up to two digits.
+        """
         low, high = 1e-3, 1e4
-        while high / low > 1.01:
+        while high / low > 1.001:
             middle = math.sqrt(low * high)
             plan = replace(self, config=replace(self.config, epsilon=middle))
-            try:
-                plan.solver().plan(self.numbers.num_nodes, self.numbers.num_classes)
-                high = middle
-            except BudgetError:
-                low = middle
-        return high
+            low, high = (middle, high) if plan.without_signal() else (low, middle)
+        digits = 1 - math.floor(math.log10(high))
+        return round(math.ceil(high * 10**digits) / 10**digits, max(0, digits))
 
     def _shared(self, entries: Iterable[Entry], key: str) -> list[Entry]:
         r"""Entries that share a part of the budget. What is spent on a unit
