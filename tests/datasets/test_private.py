@@ -1,7 +1,6 @@
 """Differentially private datasets: what they promise, and that nothing else gets out."""
 
 import json
-import shutil
 
 import pytest
 import torch
@@ -9,15 +8,16 @@ import torch
 from tests.conftest import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.data.files import read_sealed_json, read_tensors, write_sealed_json
+from torch_geometric_cgt.data.files import read_sealed_json, read_tensors
 from torch_geometric_cgt.datasets import PrivateConfig, private_build, private_plan, synthetic
 from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.gate import Gate
 from torch_geometric_cgt.datasets.private_build import PrivateRun
 from torch_geometric_cgt.datasets.private_plan import STAGES, PrivatePlan, PublicNumbers
 from torch_geometric_cgt.datasets.source import check_source
-from torch_geometric_cgt.errors import BudgetError, CorruptFileError, LedgerError
+from torch_geometric_cgt.errors import BudgetError, LedgerError, SourceError
 from torch_geometric_cgt.privacy import Ledger
+from torch_geometric_cgt.privacy.audit import run_audit
 from torch_geometric_cgt.training import World
 
 DP_SGD = {'dp_sgd': {'epochs': 5.0, 'batch_size': 60, 'hidden_channels': 16}}
@@ -92,46 +92,51 @@ def test_noise_is_new_every_time_unless_it_has_a_seed(graph, tmp_path):
     assert fresh.shape != other.shape or not torch.allclose(fresh, other)
 
 
-def test_a_card_says_that_its_noise_has_a_seed(graph, tmp_path):
+def test_noise_with_a_seed_guarantees_nothing(graph, tmp_path):
     seeded = make(graph, tmp_path, form='histograms')
-    assert 'seed' in seeded.privacy.not_guaranteed[0]
+    card = seeded.privacy
+    assert len(card.guaranteed) == 1 and card.guaranteed[0].startswith('Nothing is guaranteed')
+    assert 'same build would be' in card.not_guaranteed[0]
+    assert card.summary.startswith('no guarantee') and 'no guarantee' in repr(seeded)
+    with pytest.raises(ValueError, match=r'drawn from a seed.*accept_seeded_noise=True'):
+        seeded.save(tmp_path / 'release')
+    assert not (tmp_path / 'release').exists()
+    seeded.save(tmp_path / 'release', accept_seeded_noise=True)
+    readme = (tmp_path / 'release' / 'README.md').read_text()
+    assert 'Nothing is guaranteed' in readme and 'any computing power' not in readme
+    assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == card
+
+
+def test_secret_noise_has_a_guarantee(graph, tmp_path):
     secret = make(graph, tmp_path, form='histograms', noise_seed=None)
-    assert not any('seed' in sentence for sentence in secret.privacy.not_guaranteed)
-
-
-def test_a_private_release_can_be_read_and_an_altered_one_not(graph, tmp_path):
-    make(graph, tmp_path, form='histograms').save(tmp_path / 'release')
-    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
-    assert loaded.privacy.epsilon <= 20 and loaded.generator is None
+    assert 'differentially private' in secret.privacy.guaranteed[0]
+    sentences = secret.privacy.guaranteed + secret.privacy.not_guaranteed
+    assert not any('seed' in sentence for sentence in sentences)
+    secret.save(tmp_path / 'release')
     readme = (tmp_path / 'release' / 'README.md').read_text()
     assert 'edges' not in readme.split('##')[0].replace('edge of it', '')
     assert 'differentially private' in readme
+    assert secret.card['source']['num_edges'] is None
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    assert loaded.privacy.epsilon <= 20 and loaded.generator is None
 
-    def alter(name, change):
-        folder = tmp_path / name
-        shutil.copytree(tmp_path / 'release', folder)
-        card = read_sealed_json(folder / 'card.json')
-        files = list(card.pop('files'))
-        card.pop('checksum')
-        change(card['privacy'])
-        write_sealed_json(folder / 'card.json', card, files)  # with checksums that fit
-        with pytest.raises(CorruptFileError, match='altered'):
-            SyntheticCGTDataset.load(folder)
 
-    def claim_less(card):
-        card['epsilon'] = card['ledger']['totals'][0]['epsilon'] = 1.0
+def test_a_card_for_edges_says_that_features_are_not_covered(graph, tmp_path):
+    edge = make(graph, tmp_path, form='histograms', unit='edge').privacy.not_guaranteed
+    assert any('Features and labels are not covered' in sentence for sentence in edge)
+    node = make(graph, tmp_path, form='histograms', unit='node').privacy.not_guaranteed
+    assert not any('not covered' in sentence for sentence in node)
 
-    def drop_an_entry(card):
-        card['ledger']['entries'][-1]['noise']['sigma'] = 0.1
 
-    alter('less', claim_less)
-    alter('other', lambda card: card.update(epsilon=1.0))
-    alter('noise', drop_an_entry)
-    alter('words', lambda card: card['guaranteed'].append('Nothing can be learned.'))
-    text = (tmp_path / 'release' / 'card.json').read_text()
-    (tmp_path / 'release' / 'card.json').write_text(text.replace('"record"', '"node"'))
-    with pytest.raises(CorruptFileError):
-        SyntheticCGTDataset.load(tmp_path / 'release')
+def test_the_number_of_labels_may_be_declared(graph, tmp_path):
+    dataset = make(graph, tmp_path, form='histograms', num_classes=5)
+    assert dataset.num_classes == 5 and dataset.card['source']['num_classes'] == 5
+    assert dataset.card['parameters']['private']['num_classes'] == 5
+    dataset.save(tmp_path / 'release', accept_seeded_noise=True)
+    SyntheticCGTDataset.load(tmp_path / 'release')
+    run_audit(dataset.release, graph, checks=['support'], log=False)
+    with pytest.raises(SourceError, match=r"'num_classes' must be larger than .* 2 .got 2"):
+        make(graph, tmp_path, num_classes=2)
 
 
 def test_a_stage_without_an_entry_has_no_total():

@@ -24,3 +24,4 @@ class Build:
     generator: CGTGenerator | PrivateTreeModel
     history: dict[str, Any]  # what happened during the fit
     seconds: dict[str, float]  # that each phase took, in the run that finished it
+    projection: Tensor | None = None  # [F, d] of features, where codewords are projected

@@ -16,6 +16,7 @@ from torch_geometric_cgt.data import TokenTrees, random_split, tokens_of
 from torch_geometric_cgt.datasets.built import Build
 from torch_geometric_cgt.datasets.config import BuildConfig, stage_seed
 from torch_geometric_cgt.datasets.gate import Gate
+from torch_geometric_cgt.datasets.pretrain import pretrain
 from torch_geometric_cgt.datasets.private_config import PrivateConfig
 from torch_geometric_cgt.datasets.private_plan import (
     LABELS,
@@ -25,10 +26,12 @@ from torch_geometric_cgt.datasets.private_plan import (
 )
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.datasets.work import Outcome, once
+from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.privacy import DiscreteGaussian, Ledger
 from torch_geometric_cgt.privacy.back_off import project_to_simplex
 from torch_geometric_cgt.privacy.dp_card import DPCard
 from torch_geometric_cgt.privacy.mechanisms import noisy_histogram
+from torch_geometric_cgt.privacy.private_generator import PrivateGenerator
 from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.sampler.capped import cap_parents
@@ -64,14 +67,18 @@ def build_privately(
     Returns:
         The build in the first process, :obj:`None` in the others.
     """
+    source = with_declared_labels(source, config)
+    if private.public is not None:
+        private.public.check_apart_from(source)
     run = PrivateRun(source, config, private, device, work, log and world.is_first, world)
     counts = run.count_labels()
-    cluster, codebook = run.quantize()
+    cluster, codebook, projection = run.quantize()
     model = run.fit(cluster, codebook.size(0))
     if not world.is_first:
         return None
     trees = run.sample(counts, model)
-    return Build(trees, codebook, run.card(codebook), cluster, model.eval(), {}, run.seconds)
+    card = run.card(codebook, projection)
+    return Build(trees, codebook, card, cluster, model.eval(), {}, run.seconds, projection)
 
 
 class PrivateRun:
@@ -138,25 +145,34 @@ class PrivateRun:
         counts = project_to_simplex(noisy[None], noisy.sum().clamp(min=1).view(1))
         return {'counts': counts.view(len(SPLITS), num_classes)}, {}
 
-    def quantize(self) -> tuple[Tensor, Tensor]:
-        r"""The cluster of each node, which is not private, and the codebook."""
+    def quantize(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        r"""The cluster of each node, which is not private, the codebook, and the
+        public projection of features, where codewords are projected.
+        """
         with self._timed('quantize'):
             tensors = once(self.work, 'private clusters', self._quantize, self.world)[0]
-        return tensors['cluster'], tensors['codebook']
+        return tensors['cluster'], tensors['codebook'], tensors.get('projection')
 
     def _quantize(self) -> Outcome:
         source, entries = self.gate.open('projection', 'clustering', 'centres')
         data, solver = source.data, self.plan.solver()
         solver.generator = self._noise('clusters')
         solver.fit(data.x, data.y.clamp(min=-1), entries, self.numbers.num_classes)
-        codebook = torch.from_numpy(solver.cluster_centers_).float()
-        return {'cluster': torch.from_numpy(solver.labels_).long(), 'codebook': codebook}, {}
+        tensors = {
+            'cluster': torch.from_numpy(solver.labels_).long(),
+            'codebook': torch.from_numpy(solver.cluster_centers_).float(),
+        }
+        if self.plan.is_projected:
+            tensors['projection'] = torch.from_numpy(solver.projection_).float()
+        return tensors, {}
 
     def fit(self, cluster: Tensor, num_tokens: int) -> PrivateTreeModel:
         r"""The model of trees learns one frozen computation graph per root."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed('weights'))
             model = self.plan.make_model(num_tokens)
+        if self.private.public is not None:
+            self._start_from_public(model)
 
         def run() -> Outcome:
             source, entries = self.gate.open('sequence model')
@@ -168,6 +184,26 @@ class PrivateRun:
         with self._timed('fit'):
             model.load_state_dict(once(self.work, 'private model', run, self.world)[0])
         return model
+
+    def _start_from_public(self, model: PrivateTreeModel) -> None:
+        r"""Gives a model the weights that a public graph says something of."""
+        assert isinstance(model, PrivateGenerator)
+
+        def run() -> Outcome:
+            weights = pretrain(
+                self.private.public.content(),
+                model.num_tokens,
+                self.config.shape,
+                model.training_config,
+                self._seed('public'),
+                self.device,
+                self.log,
+            )
+            return weights, {}
+
+        with self._timed('public'):
+            weights = once(self.work, 'public start', run, self.world)[0]
+        model.generator.load_state_dict(weights, strict=False)
 
     def draw_trees(self) -> Tensor:
         r"""One computation graph of each root, the same whenever it is asked for.
@@ -202,13 +238,16 @@ class PrivateRun:
             trees.validate()
             return trees
 
-    def card(self, codebook: Tensor) -> DPCard:
+    def card(self, codebook: Tensor, projection: Tensor | None) -> DPCard:
         r"""What is promised."""
         return DPCard.of(
             self.spent,
             self.plan.form,
             codebook.size(0),
             seeded_noise=self.private.noise_seed is not None,
+            large_delta=self.plan.has_large_delta,
+            projected=None if projection is None else list(projection.shape),
+            public=self.plan.declared_public,
         )
 
     def _noise(self, stage: str) -> torch.Generator | None:
@@ -225,6 +264,19 @@ class PrivateRun:
         started = time.monotonic()
         yield
         self.seconds[phase] = round(time.monotonic() - started, 3)
+
+
+def with_declared_labels(source: Source, config: BuildConfig) -> Source:
+    r"""The source with the number of labels that was declared, if one was."""
+    declared = None if config.private is None else config.private.num_classes
+    if declared is None or declared == source.num_classes:
+        return source
+    if declared < source.num_classes:
+        raise SourceError(
+            f"'num_classes' must be larger than the largest label of the source, "
+            f'{source.num_classes - 1} (got {declared})'
+        )
+    return replace(source, num_classes=declared)
 
 
 def public_numbers(source: Source, config: BuildConfig) -> PublicNumbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets.private_config import PrivateConfig
@@ -85,6 +85,21 @@ class PrivatePlan:
             return None
         return CappedSample(self.config.max_parents, self.numbers.shape.depth)
 
+    @property
+    def has_large_delta(self) -> bool:
+        r"""Whether delta is above one in the number of nodes."""
+        return self.budget.delta > 1 / self.numbers.num_nodes
+
+    @property
+    def is_projected(self) -> bool:
+        r"""Whether feature vectors are those of a public projection."""
+        return self.config.clusters.get('space') == 'projected'
+
+    @property
+    def declared_public(self) -> dict[str, str] | None:
+        r"""The public graph that the model starts from, as cards name it."""
+        return None if self.config.public is None else asdict(self.config.public)
+
     def group(self, rows: str) -> int:
         r"""How many rows of a table go with one unit; one where none do."""
         return max(1, group_size(rows, self.config.unit, self.sample))
@@ -125,13 +140,26 @@ class PrivatePlan:
             'one computation graph of each root',
             'they are sampled once and stay in the house: the sample is a part of the data',
         )
-        model = self.make_model(1).entries()
+        model = [*self._public_start(), *self.make_model(1).entries()]
         return [
             *self._shared([labels], 'labels'),
             *self._shared(clusters, 'clusters'),
             trees,
             *self._shared(model, 'model'),
         ]
+
+    def _public_start(self) -> list[Entry]:
+        r"""The entry of what the model starts from, where that is a public graph."""
+        public = self.config.public
+        if public is None:
+            return []
+        if self.form != 'dp_sgd':
+            raise ValueError(
+                f"'public' is for form='dp_sgd', and '{self.form}' was chosen for this size and "
+                f"budget: give form='dp_sgd' as well, or leave the public graph out"
+            )
+        why = f"learned from '{public.name}' ({public.fingerprint}), which is taken to be public"
+        return [Entry.free('sequence model', 'public pre-training', why)]
 
     def without_signal(self) -> str | None:
         r"""Why nothing could be told from noise; :obj:`None` if something can.

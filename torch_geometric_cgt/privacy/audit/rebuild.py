@@ -92,6 +92,7 @@ class Built:
     trees: TokenTrees
     codebook: Tensor
     generator: TreeModel | None
+    projection: Tensor | None = None  # of features, where codewords are projected
 
 
 Mechanism = Callable[[Source, BuildConfig], Built]
@@ -112,6 +113,6 @@ def mechanism_on(device: torch.device, log: bool = True) -> Mechanism:
             assert built is not None  # there is one process
             # Tokens are mapped from a file in the folder.
             trees = replace(built.trees, tokens=built.trees.tokens.clone())
-        return Built(trees, built.codebook, built.generator)
+        return Built(trees, built.codebook, built.generator, built.projection)
 
     return run

@@ -20,7 +20,7 @@ from torch_geometric_cgt.privacy.audit.groups import check_groups
 from torch_geometric_cgt.privacy.audit.halves import Halves
 from torch_geometric_cgt.privacy.audit.limit import Limit
 from torch_geometric_cgt.privacy.audit.rebuild import Built, Mechanism, config_of
-from torch_geometric_cgt.privacy.audit.records import Records, records_of
+from torch_geometric_cgt.privacy.audit.records import Records, projected, records_of
 from torch_geometric_cgt.privacy.audit.scores import TreeModel
 from torch_geometric_cgt.privacy.audit.support import path_support
 from torch_geometric_cgt.privacy.min_support import NUM_DRAWS
@@ -77,7 +77,7 @@ class AuditRun:
         looks at.
         """
         return records_of(
-            self.source.data,
+            projected(self.source.data, self.release.projection),
             self.source.root,
             self.release.codebook,
             self.release.trees.shape,
@@ -91,7 +91,8 @@ class AuditRun:
         r"""Attacks on the release, or on a build from half of the source."""
         how = (self.seed, self.confidence, self.settings['max_records'])
         if self.halves is not None:
-            built = Built(self.release.trees, self.release.codebook, self.generator)
+            release = self.release
+            built = Built(release.trees, release.codebook, self.generator, release.projection)
             return attack(self.halves, built, *how)
         return audit_build(self.source, self.config, self.mechanism, self.settings['unit'], *how)
 
