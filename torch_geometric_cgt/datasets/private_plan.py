@@ -29,6 +29,7 @@ STAGES = (
 )
 LABELS = 'labels and splits'
 SHARES = {'labels': 0.02, 'clusters': 0.5, 'model': 0.48}
+ROUNDS = 6  # in which sizes and the cost of given noise are brought together
 # From this number of records times epsilon on, DP-SGD is the better one, see docs/privacy.md.
 ENOUGH_FOR_GRADIENTS = 8_000
 
@@ -234,3 +235,20 @@ class PrivatePlan:
             for entry in entries
         ]
         return Ledger(STAGES, given, self.sample)
+
+    def at_noise(self, width: float) -> PrivatePlan:
+        r"""The plan with the epsilon that noise of some width costs: sizes go with
+        the budget, and the cost with the sizes.
+
+        Args:
+            width (float): The noise of all mechanisms, in sensitivities.
+        """
+        plan = self
+        for _ in range(ROUNDS):
+            before = plan.entries()
+            epsilon = plan.ledger(width).total(self.config.unit, self.budget.delta).epsilon
+            plan = replace(plan, config=replace(plan.config, epsilon=epsilon))
+            after = plan.entries()
+            if len(before) == len(after) and all(map(Entry.is_same_as, before, after)):
+                break
+        return plan

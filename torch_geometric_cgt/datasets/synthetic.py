@@ -67,7 +67,8 @@ class SyntheticCGTDataset(Dataset):
             Nodes with a negative label are neighbours, but no roots. A graph
             without masks is split 50/10/40.
         k (int, optional): The minimum number of nodes that share a feature
-            vector. (default: :obj:`30`)
+            vector; 30 if not given. With :obj:`epsilon`, there is none.
+            (default: :obj:`None`)
         num_neighbors (list[int], optional): The fan-out of each layer.
             (default: :obj:`[5, 5]`)
         num_samples (int, optional): The number of computation graphs. By
@@ -133,7 +134,7 @@ class SyntheticCGTDataset(Dataset):
     def __init__(
         self,
         source: Dataset | Data,
-        k: int = 30,
+        k: int | None = None,
         num_neighbors: Sequence[int] = (5, 5),
         num_samples: int | None = None,
         root: str | Path | None = None,
@@ -156,8 +157,13 @@ class SyntheticCGTDataset(Dataset):
         cluster_epsilon: float | None = None,
     ) -> None:
         private = PrivateConfig.of(epsilon, delta, private_args)
+        if private is not None and k is not None:
+            raise ValueError(
+                f"'k' is for k-anonymity (got k={k} and epsilon={epsilon:g}): a private codebook "
+                f'has no groups of a least size. Give one of the two'
+            )
         config = BuildConfig(
-            k=k,
+            k=BuildConfig.k if k is None else k,
             num_clusters=num_clusters,
             l=l,
             task_weight=task_weight,
