@@ -278,6 +278,19 @@ def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monk
     assert other.privacy.ledger != kept
 
 
+def test_phases_whose_ledger_is_lost_run_again(graph, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, 'fit', kill)
+        with pytest.raises(KeyboardInterrupt):
+            make(graph, tmp_path, form='histograms', noise_seed=None)
+    (work,) = (tmp_path / 'root').glob('*.fit')
+    (work / 'private ledger' / 'facts.json').unlink()
+    monkeypatch.setattr(PrivateRun, '_count_labels', kill)
+    with pytest.raises(KeyboardInterrupt):
+        make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert {path.name for path in work.iterdir()} == {'private ledger'}
+
+
 def test_what_was_not_paid_for_does_not_run_when_a_build_goes_on(graph, tmp_path, monkeypatch):
     """A clustering of another depth asks for more counts than the ledger has."""
     graph = random_graph(num_nodes=1000, num_edges=3000)

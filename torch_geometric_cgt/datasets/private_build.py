@@ -2,6 +2,7 @@ r"""From a source graph to differentially private token trees, phase by phase.""
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ from torch_geometric_cgt.sampler.capped import cap_parents
 from torch_geometric_cgt.training import World, sample
 
 SPLITS = (0, 1, 2, 4)  # none, training, validation, test; of several, the first one
+PHASES = ('private labels', 'private clusters', 'private model')
 
 
 def build_privately(
@@ -108,6 +110,8 @@ class PrivateRun:
         plan = PrivatePlan(self.numbers, private)
 
         def calibrate() -> Outcome:
+            for phase in PHASES:  # without the ledger that paid for it, it cannot be used
+                shutil.rmtree(work / phase, ignore_errors=True)
             budget = plan.budget
             content = plan.ledger().to_dict(budget.delta, [budget.unit])
             return {}, {'ledger': content, 'form': plan.form}
