@@ -47,6 +47,12 @@ def test_a_private_release_and_its_report(quick, tmp_path, capsys):
     assert 'root tokens per label' in page and 'epsilon per record' in page
 
 
+def test_k_and_epsilon_are_two_promises(quick, tmp_path, capsys):
+    both = ['synthesize', *quick, '--k', '30', '--epsilon', '8', '--out', str(tmp_path / 'out')]
+    assert main(both) == 2
+    assert 'Give one of the two' in capsys.readouterr().err
+
+
 def test_price_prints_the_noise_of_a_budget_and_the_cost_of_noise(capsys):
     sizes = ['price', '--num-nodes', '2000', '--num-classes', '4', '--epsilon', '5']
     assert main(sizes) == 0
@@ -58,6 +64,9 @@ def test_price_prints_the_noise_of_a_budget_and_the_cost_of_noise(capsys):
         shown = capsys.readouterr().out
         costs.append(float(shown.split('together: epsilon = ')[1].split(',')[0]))
     assert costs[0] > 1.5 * costs[1]
+    assert main(['price', '--num-nodes', '2000', '--num-classes', '4', '--noise', '4']) == 0
+    shown = capsys.readouterr().out
+    assert 'sigma 4' in shown and 'together: epsilon = ' in shown
     assert main([*sizes, '--unit', 'node', '--json']) == 0
     ledger = json.loads(capsys.readouterr().out)
     assert ledger['totals'][0]['unit'] == 'node' and ledger['sample']['max_parents'] == 2
@@ -67,9 +76,16 @@ def test_price_prints_the_noise_of_a_budget_and_the_cost_of_noise(capsys):
     'arguments, message',
     [
         ([], "'--epsilon' is missing"),
+        ('--num-nodes 2000 --num-classes 4 --noise 1000'.split(), 'too small for any signal'),
+        ('--epsilon 5 --source Digits --public Nope'.split(), 'choose from'),
         (['--epsilon', '5'], "'--num-nodes'"),
         (['--epsilon', '0', '--source', 'Digits'], 'got 0.0'),
         (['--epsilon', '0.001', '--source', 'Digits'], 'use at least'),
+        (['--epsilon', '1e-6', '--source', 'Digits'], 'use at least'),
+        (
+            '--epsilon 0.25 --unit node --num-nodes 2485 --num-classes 7'.split(),
+            'its cells have 50.7 roots on average): use at least 1.2',
+        ),
         (['--epsilon', '5', '--delta', '0.1', '--source', 'Digits'], 'must not exceed 1 / n'),
         (['--epsilon', '5', '--source', 'Digits', '--noise', '0'], "'--noise'"),
     ],

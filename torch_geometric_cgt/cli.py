@@ -49,6 +49,7 @@ AUDIT_CODES = """exit codes:
        card, or a source that the release was not made from
   130  interrupted
 """
+ANY_EPSILON = 10.0  # where a search for the cost of noise starts
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -142,7 +143,7 @@ def make_parser() -> argparse.ArgumentParser:
 def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add('--source', default='Digits', help=f'one of {", ".join(SOURCES)} (default: %(default)s)')
-    add('--k', type=int, default=30, help='minimum nodes per feature vector (default: %(default)s)')
+    add('--k', type=int, help='minimum nodes per feature vector (default: 30)')
     add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
     add('--num-samples', type=int, help="computation graphs (default: the source's nodes)")
     add('--num-clusters', type=int, help='distinct feature vectors (default: as many as k allows)')
@@ -204,6 +205,7 @@ def _add_private_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add('--form', default='auto', choices=CHOICES, help='model of trees (default: %(default)s)')
     add('--accept-large-delta', action='store_true', help='a delta above 1/n is meant')
+    add('--public', help='public graph that the generator starts from (with --form dp_sgd)')
 
 
 def _add_price_arguments(parser: argparse.ArgumentParser) -> None:
@@ -217,7 +219,7 @@ def _add_price_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         '--noise',
         type=float,
-        help='what noise of this many sensitivities costs; epsilon then sets the sizes alone',
+        help='what noise of this many sensitivities costs; an epsilon then sets the sizes alone',
     )
     add('--json', action='store_true', help='print the ledger as JSON')
 
@@ -361,8 +363,11 @@ def synthesize(args: argparse.Namespace) -> None:
 
 def price(args: argparse.Namespace) -> None:
     r"""``cgt price``"""
-    if args.epsilon is None:
-        raise ValueError("'--epsilon' is missing: it is the budget whose noise is sought")
+    if args.epsilon is None and args.noise is None:
+        raise ValueError(
+            "'--epsilon' is missing: it is the budget whose noise is sought. '--noise' asks for "
+            'the cost of noise instead'
+        )
     if args.noise is not None and not args.noise > 0:
         raise ValueError(f"'--noise' must be positive (got {args.noise})")
     shape = TreeShape.of(args.num_neighbors)
@@ -374,9 +379,12 @@ def price(args: argparse.Namespace) -> None:
         numbers = PublicNumbers(args.num_nodes, args.num_nodes, args.num_classes, shape)
     else:
         raise ValueError("Give '--source', or '--num-nodes' and '--num-classes'")
-    config = PrivateConfig.of(args.epsilon, args.delta, _private_args(args))
+    epsilon = ANY_EPSILON if args.epsilon is None else args.epsilon
+    config = PrivateConfig.of(epsilon, args.delta, _private_args(args))
     assert config is not None
     plan = PrivatePlan(numbers, config)
+    if args.epsilon is None:
+        plan = plan.at_noise(args.noise)
     ledger, delta = plan.ledger(args.noise), plan.budget.delta
     if args.json:
         print(json.dumps(ledger.to_dict(delta, [config.unit]), indent=2))
@@ -495,4 +503,5 @@ def _private_args(args: argparse.Namespace) -> dict[str, Any]:
         'max_parents': args.max_parents,
         'form': args.form,
         'accept_large_delta': args.accept_large_delta,
+        'public': None if args.public is None else load_source(args.public),
     }

@@ -98,6 +98,9 @@ def test_bad_parameter(graph, quick, change, error, message):
         ({'epsilon': 50.0, 'private_args': {'dp_sgd': {'steps': 3}}}, ValueError, 'steps'),
         ({'epsilon': 50.0, 'private_args': {'clusters': {'epsilon': 3}}}, ValueError, 'sets them'),
         ({'epsilon': 50.0, 'num_clusters': 5}, ValueError, "'num_clusters' is for k-anonymity"),
+        ({'epsilon': 50.0, 'k': 30}, ValueError, "'k' is for k-anonymity .got k=30 and epsilon=50"),
+        ({'epsilon': 'a'}, BudgetError, "'epsilon' must be a number .got 'a'"),
+        ({'epsilon': 1e-6}, BudgetError, 'too small for any signal'),
     ],
 )
 def test_bad_budget(graph, tmp_path, arguments, error, message):

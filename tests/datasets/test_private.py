@@ -1,7 +1,6 @@
 """Differentially private datasets: what they promise, and that nothing else gets out."""
 
 import json
-import shutil
 
 import pytest
 import torch
@@ -9,14 +8,16 @@ import torch
 from tests.conftest import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.data.files import read_sealed_json, write_sealed_json
-from torch_geometric_cgt.datasets import PrivateConfig, synthetic
+from torch_geometric_cgt.data.files import read_sealed_json, read_tensors
+from torch_geometric_cgt.datasets import PrivateConfig, private_build, private_plan, synthetic
 from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.gate import Gate
 from torch_geometric_cgt.datasets.private_build import PrivateRun
-from torch_geometric_cgt.datasets.private_plan import PrivatePlan, PublicNumbers
+from torch_geometric_cgt.datasets.private_plan import STAGES, PrivatePlan, PublicNumbers
 from torch_geometric_cgt.datasets.source import check_source
-from torch_geometric_cgt.errors import CorruptFileError, LedgerError
+from torch_geometric_cgt.errors import BudgetError, LedgerError, SourceError
 from torch_geometric_cgt.privacy import Ledger
+from torch_geometric_cgt.privacy.audit import run_audit
 from torch_geometric_cgt.training import World
 
 DP_SGD = {'dp_sgd': {'epochs': 5.0, 'batch_size': 60, 'hidden_channels': 16}}
@@ -91,46 +92,51 @@ def test_noise_is_new_every_time_unless_it_has_a_seed(graph, tmp_path):
     assert fresh.shape != other.shape or not torch.allclose(fresh, other)
 
 
-def test_a_card_says_that_its_noise_has_a_seed(graph, tmp_path):
+def test_noise_with_a_seed_guarantees_nothing(graph, tmp_path):
     seeded = make(graph, tmp_path, form='histograms')
-    assert 'seed' in seeded.privacy.not_guaranteed[0]
+    card = seeded.privacy
+    assert len(card.guaranteed) == 1 and card.guaranteed[0].startswith('Nothing is guaranteed')
+    assert 'same build would be' in card.not_guaranteed[0]
+    assert card.summary.startswith('no guarantee') and 'no guarantee' in repr(seeded)
+    with pytest.raises(ValueError, match=r'drawn from a seed.*accept_seeded_noise=True'):
+        seeded.save(tmp_path / 'release')
+    assert not (tmp_path / 'release').exists()
+    seeded.save(tmp_path / 'release', accept_seeded_noise=True)
+    readme = (tmp_path / 'release' / 'README.md').read_text()
+    assert 'Nothing is guaranteed' in readme and 'any computing power' not in readme
+    assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == card
+
+
+def test_secret_noise_has_a_guarantee(graph, tmp_path):
     secret = make(graph, tmp_path, form='histograms', noise_seed=None)
-    assert not any('seed' in sentence for sentence in secret.privacy.not_guaranteed)
-
-
-def test_a_private_release_can_be_read_and_an_altered_one_not(graph, tmp_path):
-    make(graph, tmp_path, form='histograms').save(tmp_path / 'release')
-    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
-    assert loaded.privacy.epsilon <= 20 and loaded.generator is None
+    assert 'differentially private' in secret.privacy.guaranteed[0]
+    sentences = secret.privacy.guaranteed + secret.privacy.not_guaranteed
+    assert not any('seed' in sentence for sentence in sentences)
+    secret.save(tmp_path / 'release')
     readme = (tmp_path / 'release' / 'README.md').read_text()
     assert 'edges' not in readme.split('##')[0].replace('edge of it', '')
     assert 'differentially private' in readme
+    assert secret.card['source']['num_edges'] is None
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    assert loaded.privacy.epsilon <= 20 and loaded.generator is None
 
-    def alter(name, change):
-        folder = tmp_path / name
-        shutil.copytree(tmp_path / 'release', folder)
-        card = read_sealed_json(folder / 'card.json')
-        files = list(card.pop('files'))
-        card.pop('checksum')
-        change(card['privacy'])
-        write_sealed_json(folder / 'card.json', card, files)  # with checksums that fit
-        with pytest.raises(CorruptFileError, match='altered'):
-            SyntheticCGTDataset.load(folder)
 
-    def claim_less(card):
-        card['epsilon'] = card['ledger']['totals'][0]['epsilon'] = 1.0
+def test_a_card_for_edges_says_that_features_are_not_covered(graph, tmp_path):
+    edge = make(graph, tmp_path, form='histograms', unit='edge').privacy.not_guaranteed
+    assert any('Features and labels are not covered' in sentence for sentence in edge)
+    node = make(graph, tmp_path, form='histograms', unit='node').privacy.not_guaranteed
+    assert not any('not covered' in sentence for sentence in node)
 
-    def drop_an_entry(card):
-        card['ledger']['entries'][-1]['noise']['sigma'] = 0.1
 
-    alter('less', claim_less)
-    alter('other', lambda card: card.update(epsilon=1.0))
-    alter('noise', drop_an_entry)
-    alter('words', lambda card: card['guaranteed'].append('Nothing can be learned.'))
-    text = (tmp_path / 'release' / 'card.json').read_text()
-    (tmp_path / 'release' / 'card.json').write_text(text.replace('"record"', '"node"'))
-    with pytest.raises(CorruptFileError):
-        SyntheticCGTDataset.load(tmp_path / 'release')
+def test_the_number_of_labels_may_be_declared(graph, tmp_path):
+    dataset = make(graph, tmp_path, form='histograms', num_classes=5)
+    assert dataset.num_classes == 5 and dataset.card['source']['num_classes'] == 5
+    assert dataset.card['parameters']['private']['num_classes'] == 5
+    dataset.save(tmp_path / 'release', accept_seeded_noise=True)
+    SyntheticCGTDataset.load(tmp_path / 'release')
+    run_audit(dataset.release, graph, checks=['support'], log=False)
+    with pytest.raises(SourceError, match=r"'num_classes' must be larger than .* 2 .got 2"):
+        make(graph, tmp_path, num_classes=2)
 
 
 def test_a_stage_without_an_entry_has_no_total():
@@ -149,6 +155,51 @@ def test_a_plan_spends_the_budget_and_not_more(unit, form):
     assert 0.97 * 8 < total.epsilon <= 8
     if unit != 'record':
         assert plan.sample is not None and plan.group('record') == (7 if unit == 'node' else 4)
+
+
+@pytest.mark.parametrize(
+    'n, c, epsilon, unit',
+    [
+        (2485, 7, 1.0, 'record'),  # Cora
+        (2485, 7, 2.0, 'record'),
+        (2485, 7, 4.0, 'record'),
+        (2485, 7, 10.0, 'record'),
+        (19717, 3, 4.0, 'record'),  # PubMed
+        (19717, 3, 10.0, 'node'),
+        (34493, 5, 10.0, 'node'),  # Physics
+    ],
+)
+def test_budgets_with_a_signal_are_accepted(n, c, epsilon, unit):
+    for form in ('histograms', 'dp_sgd'):
+        PrivatePlan(numbers(n, c), PrivateConfig(epsilon, unit=unit, form=form)).entries()
+
+
+def test_a_budget_that_leaves_the_model_nothing_but_noise_is_refused():
+    """There are enough rows for clusters, but a node is in seven records."""
+
+    def plan(epsilon, unit='node'):
+        return PrivatePlan(numbers(), PrivateConfig(epsilon, unit=unit, form='histograms'))
+
+    assert plan(0.25).solver().plan(2485, 7).num_clusters == 7
+    with pytest.raises(BudgetError, match=r'root tokens per label.*cells have 50.7.*at least 1.2$'):
+        plan(0.25).entries()
+    ledger = plan(1.2).ledger()
+    sigma = next(e.noise.sigma for e in ledger.entries if e.name == 'root tokens per label')
+    assert sigma < 1.2 * 2485 / 49  # the rule is an estimate of it
+    assert plan(1.1).without_signal() and not plan(1.2).without_signal()
+    with pytest.raises(BudgetError, match=r'mean of the rows of a label.*at least 0.22$'):
+        plan(0.2, 'record').entries()
+
+
+@pytest.mark.parametrize('epsilon', [1e-300, 1e-6])
+def test_a_budget_that_cannot_be_divided_is_too_small(epsilon):
+    with pytest.raises(BudgetError, match=r'too small for any signal.*use at least 0.22'):
+        PrivatePlan(numbers(), PrivateConfig(epsilon)).entries()
+
+
+def test_a_budget_without_any_noise_is_too_large():
+    with pytest.raises(BudgetError, match='epsilon is too large'):
+        PrivatePlan(numbers(), PrivateConfig(1e9)).entries()
 
 
 def test_few_labels_are_no_reason_for_a_large_delta():
@@ -185,7 +236,7 @@ def test_trees_of_protected_nodes_are_capped(graph, tmp_path):
             config,
             config.private,
             torch.device('cpu'),
-            tmp_path,
+            tmp_path / str(private_args),
             False,
             World(),
         )
@@ -199,26 +250,117 @@ def test_trees_of_protected_nodes_are_capped(graph, tmp_path):
     assert torch.equal(trees(unit='node'), trees(unit='node'))  # frozen
 
 
-def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
-    def kill(*args, **kwargs):
-        raise KeyboardInterrupt
+def kill(*args, **kwargs):
+    raise KeyboardInterrupt
 
+
+def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
+    """Also if the next start would divide the budget in another way."""
     with monkeypatch.context() as patch:
         patch.setattr(PrivateRun, 'fit', kill)
         with pytest.raises(KeyboardInterrupt):
             make(graph, tmp_path, form='histograms', noise_seed=None)
     (work,) = (tmp_path / 'root').glob('*.fit')
     done = {path.name for path in work.iterdir()}
-    assert done == {'private labels', 'private clusters'}
+    assert done == {'private ledger', 'private labels', 'private clusters'}
+    kept = read_sealed_json(work / 'private ledger' / 'facts.json')['facts']['ledger']
+    codebook = read_tensors(work / 'private clusters' / 'tensors.safetensors')['codebook']
+    monkeypatch.setattr(
+        private_plan, 'SHARES', {'labels': 0.3, 'clusters': 0.2, 'model': 0.5}
+    )  # as another version might
     with monkeypatch.context() as patch:
         patch.setattr(PrivateRun, '_quantize', kill)  # it must not run again
-        patch.setattr(PrivateRun, 'sample', kill)
+        dataset = make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert torch.equal(dataset.codebook, codebook)
+    assert dataset.privacy.ledger == kept  # of what ran
+    assert not work.exists()
+    other = make(graph, tmp_path / 'other', form='histograms', noise_seed=None)
+    assert other.privacy.ledger != kept
+
+
+def test_phases_whose_ledger_is_lost_run_again(graph, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, 'fit', kill)
         with pytest.raises(KeyboardInterrupt):
             make(graph, tmp_path, form='histograms', noise_seed=None)
-    kept = read_sealed_json(work / 'private model' / 'facts.json')['facts']['ledger']
-    dataset = make(graph, tmp_path, form='histograms', noise_seed=None)
-    assert dataset.privacy.ledger == kept  # the ledger is kept with the model it paid for
-    assert not work.exists()
+    (work,) = (tmp_path / 'root').glob('*.fit')
+    (work / 'private ledger' / 'facts.json').unlink()
+    monkeypatch.setattr(PrivateRun, '_count_labels', kill)
+    with pytest.raises(KeyboardInterrupt):
+        make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert {path.name for path in work.iterdir()} == {'private ledger'}
+
+
+def test_what_was_not_paid_for_does_not_run_when_a_build_goes_on(graph, tmp_path, monkeypatch):
+    """A clustering of another depth asks for more counts than the ledger has."""
+    graph = random_graph(num_nodes=1000, num_edges=3000)
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, 'quantize', kill)
+        with pytest.raises(KeyboardInterrupt):
+            make(graph, tmp_path, form='histograms')
+    monkeypatch.setattr(private_plan, 'SHARES', {'labels': 0.02, 'clusters': 0.02, 'model': 0.96})
+    with pytest.raises(LedgerError, match=r"does not pay for 'prefix counts'.*force_reload=True"):
+        make(graph, tmp_path, form='histograms')
+
+
+class Untouchable:
+    """Data that nobody may look at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"'{name}' was read")
+
+
+@pytest.fixture
+def untouchable(monkeypatch):
+    """Whoever looks at the data of a private build fails, but for public numbers."""
+    known = private_build.public_numbers
+
+    def then_shut(source, config):
+        numbers = known(source, config)
+        object.__setattr__(source, 'data', Untouchable())
+        return numbers
+
+    monkeypatch.setattr(private_build, 'public_numbers', then_shut)
+
+
+def without(entries, stage):
+    return [entry for entry in entries if entry.stage != stage]
+
+
+@pytest.mark.parametrize('stage', STAGES)
+@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
+def test_a_build_with_a_stage_that_nobody_pays_for_reads_nothing(
+    graph, tmp_path, monkeypatch, untouchable, stage, form
+):
+    whole = PrivatePlan.entries
+    monkeypatch.setattr(PrivatePlan, 'entries', lambda self: without(whole(self), stage))
+    with pytest.raises(LedgerError, match=f'no entry in the ledger: {stage}'):
+        make(graph, tmp_path, form=form)
+
+
+@pytest.mark.parametrize('stage', STAGES)
+def test_a_kept_ledger_without_a_stage_opens_no_gate(
+    graph, tmp_path, monkeypatch, untouchable, stage
+):
+    whole = PrivatePlan.ledger
+
+    def ledger(self):
+        full = whole(self)
+        return Ledger(set(STAGES) - {stage}, without(full.entries, stage), full.sample)
+
+    monkeypatch.setattr(PrivatePlan, 'ledger', ledger)
+    with pytest.raises(LedgerError, match=f'no entry in the ledger: {stage}'):
+        make(graph, tmp_path, form='histograms')
+
+
+def test_a_phase_must_name_a_stage_that_is_paid_for(graph):
+    ledger = PrivatePlan(numbers(), PrivateConfig(10.0)).ledger()
+    gate = Gate(check_source(graph), ledger, STAGES)
+    source, entries = gate.open('clustering', 'centres')
+    assert source.data.num_nodes == 120
+    assert {entry.stage for entry in entries} == {'clustering', 'centres'}
+    with pytest.raises(LedgerError, match='degree histogram'):
+        gate.open('degree histogram')
 
 
 def test_parameters_that_have_no_part_in_it_are_not_in_the_card(graph, tmp_path):

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.errors import BudgetError, LedgerError
 from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger
 from torch_geometric_cgt.privacy.lower_bound import epsilon_lower_bound
 from torch_geometric_cgt.quantizer import PrivateKMeans
@@ -84,8 +86,11 @@ def test_a_ledger_of_more_stages_decides_on_the_noise():
     assert found.entries_ == own
     rho = [e.count * e.noise.concentrated(1.0) for e in ledger.entries if e.noise]
     assert rho[-1] == pytest.approx(sum(rho) / 2, rel=0.02)  # half of the shares
-    with pytest.raises(ValueError, match=r"no entry 'median length' with noise.*random projection"):
+    with pytest.raises(LedgerError, match="does not pay for 'median length'"):
         solver.fit(x, y, own[:1])
+    other = [replace(e, count=e.count + (e.name == 'prefix counts')) for e in own]
+    with pytest.raises(LedgerError, match="does not pay for 'prefix counts'"):
+        solver.fit(x, y, other)
 
 
 def canary_scores(sigma, there, fits=250):
@@ -104,13 +109,13 @@ def canary_scores(sigma, there, fits=250):
 @pytest.mark.slow
 def test_a_canary_stays_below_the_claim_and_stands_out_where_noise_is_missing():
     plan = PrivateKMeans(3.0, per_label=True, n_clusters=2).plan(60, 2)
-    claim = Ledger(STAGES, plan.entries(2.0)).total('node', 0.005).epsilon
+    claim = Ledger(STAGES, plan.entries(4.0)).total('node', 0.005).epsilon
 
     def bound(sigma):
         scores = [canary_scores(sigma, there) for there in (1, 0)]
         return epsilon_lower_bound(*scores, 0.005, 0.95)
 
-    assert bound(2.0) <= claim < 4 < bound(0.125)
+    assert bound(4.0) <= claim < 2.5 < bound(0.125)
 
 
 def test_assignment_takes_the_row_and_private_centres_only():

@@ -101,13 +101,15 @@ def evaluate_dataset(
 def tree_sets(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[str, TreeSet]:
     r"""The graphs to compare, as rows of indices into tables of features."""
     seed = dataset.card['parameters']['seed']
-    if source.data.num_features != dataset.codebook.size(1):
+    made_from = dataset.card['source']['num_features']
+    if source.data.num_features != made_from:
         raise ValueError(
-            f'The source has {source.data.num_features} features and the synthetic dataset '
-            f'{dataset.codebook.size(1)}: it was not made from this source'
+            f'The source has {source.data.num_features} features and that of the synthetic '
+            f'dataset had {made_from}: it was not made from this source'
         )
     encoded = SourceTrees(source, dataset.trees.shape, seed, run)
-    sets = {'original': encoded.with_features(source.data.x)}
+    # Where codewords are projected, all graphs are compared under that projection.
+    sets = {'original': encoded.with_features(dataset.project(source.data.x))}
     if dataset.cluster is not None:
         sets['quantized'] = encoded.with_features(dataset.codebook, dataset.cluster)
     sets['generated'] = generated_set(dataset.trees, dataset.codebook)

@@ -116,7 +116,7 @@ def make_graphs(spec: GraphSpec, config: BenchmarkConfig, root: Path | None = No
             seed=spec.seed,
             fit_config=FitConfig(epochs=config.epochs),
             log=False,
-            **{'k': config.k, **variant.build},
+            **({} if 'epsilon' in variant.build else {'k': config.k}) | variant.build,
         )
     facts: dict[str, Any] = {'build_seconds': round(time.monotonic() - started, 1)}
     if holdout := (dataset.history or {}).get('holdout_nll'):  # private builds hold nothing out

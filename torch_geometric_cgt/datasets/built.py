@@ -25,3 +25,4 @@ class Build:
     history: dict[str, Any]  # what happened during the fit
     seconds: dict[str, float]  # that each phase took, in the run that finished it
     seen: dict[str, Tensor] = field(default_factory=dict)  # private results that it was made of
+    projection: Tensor | None = None  # [F, d] of features, where codewords are projected

@@ -132,6 +132,7 @@ class BuildConfig:
             optional = ('min_support', 'cluster_epsilon', 'private')
             new = [name for name in optional if own[name] is None]
             return {name: value for name, value in own.items() if name not in new}
+        own['private'] = self.private.to_dict()
         used = ('num_neighbors', 'num_samples', 'seed', 'private')  # the rest has no part in it
         return {name: own[name] for name in used}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from torch_geometric_cgt.datasets.public_graph import PublicGraph
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.privacy import Budget
 from torch_geometric_cgt.privacy.models import FORMS
@@ -43,6 +44,13 @@ class PrivateConfig:
         dp_sgd (dict, optional): The arguments of
             :class:`~torch_geometric_cgt.training.dp_sgd.DPSGDConfig`.
             (default: :obj:`{}`)
+        public (Dataset or Data, optional): Another graph, which is public: with
+            :obj:`form="dp_sgd"`, the generator starts from weights that were
+            learned from it without noise. The card declares it.
+            (default: :obj:`None`)
+        num_classes (int, optional): The number of labels, where it is known
+            without looking at the source. By default, one more than the largest
+            label, which is then taken to be known. (default: :obj:`None`)
     """
 
     epsilon: float
@@ -54,6 +62,8 @@ class PrivateConfig:
     noise_seed: int | None = None
     clusters: dict[str, Any] = field(default_factory=dict)
     dp_sgd: dict[str, Any] = field(default_factory=dict)
+    public: Any = None  # a PublicGraph, once it is checked
+    num_classes: int | None = None
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, 0.5 if self.delta is None else self.delta)
@@ -64,6 +74,15 @@ class PrivateConfig:
             raise ValueError(
                 f"'form' must be one of {', '.join(map(repr, CHOICES))} (got {self.form!r})"
             )
+        if self.num_classes is not None and self.num_classes < 1:
+            raise ValueError(f"'num_classes' must be at least 1 (got {self.num_classes})")
+        if self.public is not None:
+            if self.form == 'histograms':
+                raise ValueError(
+                    "'public' is for form='dp_sgd' (got form='histograms'): histograms have no "
+                    'weights to start from'
+                )
+            object.__setattr__(self, 'public', PublicGraph.of(self.public))
         own = {'epsilon', 'delta', 'per_label', 'accept_large_delta', 'generator'}
         if taken := sorted(own & self.clusters.keys()):
             raise ValueError(f"'clusters' must not hold {taken}: the dataset sets them")
@@ -106,5 +125,6 @@ class PrivateConfig:
         return Budget.of(self.epsilon, self.delta, num_nodes, self.unit, self.accept_large_delta)
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All parameters, for a JSON file."""
-        return asdict(self)
+        r"""All parameters, for a JSON file; of a public graph, what names it."""
+        optional = [name for name in ('public', 'num_classes') if getattr(self, name) is None]
+        return {name: value for name, value in asdict(self).items() if name not in optional}

@@ -22,10 +22,12 @@ from torch_geometric_cgt.data.files import (
     write_text,
 )
 from torch_geometric_cgt.datasets.built import Build
+from torch_geometric_cgt.datasets.card_check import check_private_card
 from torch_geometric_cgt.datasets.config import BuildConfig
 from torch_geometric_cgt.datasets.source import Source
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.privacy import Card, ClusterCard, DPCard, card_from_dict
+from torch_geometric_cgt.quantizer.projection import multiply_rows
 from torch_geometric_cgt.version import __version__
 
 FORMAT = 1
@@ -39,11 +41,37 @@ class Release:
     trees: TokenTrees
     codebook: Tensor
     card: dict[str, Any]
+    projection: Tensor | None = None  # [F, d] of features, where codewords are projected
 
     @cached_property
     def privacy(self) -> Card:
         r"""What is guaranteed."""
         return card_from_dict(self.card['privacy'])
+
+    def project(self, x: Tensor) -> Tensor:
+        r"""Features of nodes in the space of the codebook: as they are, or under
+        the public projection that the release holds.
+
+        Args:
+            x (torch.Tensor): The features, dense or sparse, ``[N, F]``.
+        """
+        return project(x, self.projection)
+
+
+def project(x: Tensor, projection: Tensor | None) -> Tensor:
+    r"""Features under a projection, if there is one.
+
+    Args:
+        x (torch.Tensor): The features, dense or sparse, ``[N, F]``.
+        projection (torch.Tensor, optional): The projection, ``[F, d]``.
+    """
+    if projection is None:
+        return x
+    if x.size(1) != projection.size(0):
+        raise ValueError(
+            f'The projection is one of {projection.size(0)} features (got {x.size(1)})'
+        )
+    return multiply_rows(x.float(), projection)
 
 
 def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
@@ -71,6 +99,7 @@ def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
         'num_tokens': build.trees.num_tokens,
         'num_classes': build.trees.num_classes,
         'num_neighbors': list(build.trees.shape.num_neighbors),
+        'num_features': build.codebook.size(1),
         'versions': {
             'torch_geometric_cgt': __version__,
             'torch': torch.__version__,
@@ -78,7 +107,7 @@ def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
             'python': platform.python_version(),
         },
     }
-    return Release(build.trees, build.codebook, card)
+    return Release(build.trees, build.codebook, card, build.projection)
 
 
 def write_release(folder: Path, release: Release) -> None:
@@ -90,6 +119,8 @@ def write_release(folder: Path, release: Release) -> None:
         'split': trees.split.to(torch.uint8),
         'codebook': release.codebook,
     }
+    if release.projection is not None:
+        tensors['projection'] = release.projection
     write_tensors(folder / TENSORS, tensors)
     write_text(folder / README, describe(release))
     write_sealed_json(folder / CARD, release.card, [TENSORS, README])
@@ -128,12 +159,24 @@ def read_release(folder: Path, verify: bool = True) -> Release:
             raise ValueError(f'Expected {trees.num_tokens} codewords (got {list(codebook.shape)})')
         if not codebook.is_floating_point() or not bool(torch.isfinite(codebook).all()):
             raise ValueError('The codebook is not finite')
-        release = Release(trees, codebook, card)
+        release = Release(trees, codebook, card, _checked_projection(tensors, card))
         if isinstance(release.privacy, DPCard) and verify:
+            check_private_card(card, *codebook.shape)
             release.privacy.verify()
     except (KeyError, TypeError, ValueError, LedgerError) as error:
         raise CorruptFileError(f"'{folder}' does not hold a consistent release: {error}") from error
     return release
+
+
+def _checked_projection(tensors: dict[str, Tensor], card: dict[str, Any]) -> Tensor | None:
+    projection = tensors.get('projection')
+    declared = card['privacy'].get('projected')
+    found = None if projection is None else list(projection.shape)
+    if found != declared:
+        raise ValueError(f'The card states a projection of {declared}, the files hold {found}')
+    if projection is not None and not bool(torch.isfinite(projection).all()):
+        raise ValueError('The projection is not finite')
+    return projection
 
 
 def describe(release: Release) -> str:
@@ -147,6 +190,9 @@ def describe(release: Release) -> str:
     codebook = 'the mean feature vector of each group'
     if isinstance(privacy, DPCard | ClusterCard):
         codebook = 'the noisy mean feature vector of each group'
+    projection = ''
+    if release.projection is not None:
+        projection = ', `projection` (features times this matrix are in the space of the codebook)'
     return f"""# Synthetic substitute of {source['name']}
 
 {card['num_trees']:,} synthetic computation graphs, made on {card['created']} from a graph with
@@ -175,7 +221,7 @@ Unit: {privacy.unit}. In short: {privacy.summary}.
 
 - `{TENSORS}`: `tokens` [{card['num_trees']}, {release.trees.shape.num_slots}] (the group of each
   breadth-first slot, {card['num_tokens']} where there is no node), `y` (labels), `split` (1 train,
-  2 validation, 4 test), `codebook` ({codebook}).
+  2 validation, 4 test), `codebook` ({codebook}){projection}.
 - `{CARD}`: the facts on this page for programs, with checksums of all files.
 
 ## Parameters

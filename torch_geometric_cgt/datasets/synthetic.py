@@ -28,6 +28,7 @@ from torch_geometric_cgt.data.files import atomic_folder, require_writable
 from torch_geometric_cgt.datasets.build import build
 from torch_geometric_cgt.datasets.cache import cache_name, read_cache, write_cache
 from torch_geometric_cgt.datasets.config import BuildConfig
+from torch_geometric_cgt.datasets.private_build import with_declared_labels
 from torch_geometric_cgt.datasets.private_config import PrivateConfig
 from torch_geometric_cgt.datasets.release import Release, read_release, write_release
 from torch_geometric_cgt.datasets.source import Source, check_source
@@ -66,7 +67,8 @@ class SyntheticCGTDataset(Dataset):
             Nodes with a negative label are neighbours, but no roots. A graph
             without masks is split 50/10/40.
         k (int, optional): The minimum number of nodes that share a feature
-            vector. (default: :obj:`30`)
+            vector; 30 if not given. With :obj:`epsilon`, there is none.
+            (default: :obj:`None`)
         num_neighbors (list[int], optional): The fan-out of each layer.
             (default: :obj:`[5, 5]`)
         num_samples (int, optional): The number of computation graphs. By
@@ -83,8 +85,9 @@ class SyntheticCGTDataset(Dataset):
         delta (float, optional): The failure probability of differential
             privacy. By default, :math:`n^{-1.1}` for :math:`n` nodes.
             (default: :obj:`None`)
-        seed (int, optional): The same seed gives the same dataset.
-            (default: :obj:`0`)
+        seed (int, optional): The same seed gives the same dataset. With
+            :obj:`epsilon`, the noise is new in every build and does not follow
+            from it. (default: :obj:`0`)
         device (str or torch.device, optional): Where to fit and sample.
             (default: :obj:`"auto"`)
         transform (callable, optional): Applied on every access.
@@ -131,7 +134,7 @@ class SyntheticCGTDataset(Dataset):
     def __init__(
         self,
         source: Dataset | Data,
-        k: int = 30,
+        k: int | None = None,
         num_neighbors: Sequence[int] = (5, 5),
         num_samples: int | None = None,
         root: str | Path | None = None,
@@ -154,8 +157,13 @@ class SyntheticCGTDataset(Dataset):
         cluster_epsilon: float | None = None,
     ) -> None:
         private = PrivateConfig.of(epsilon, delta, private_args)
+        if private is not None and k is not None:
+            raise ValueError(
+                f"'k' is for k-anonymity (got k={k} and epsilon={epsilon:g}): a private codebook "
+                f'has no groups of a least size. Give one of the two'
+            )
         config = BuildConfig(
-            k=k,
+            k=BuildConfig.k if k is None else k,
             num_clusters=num_clusters,
             l=l,
             task_weight=task_weight,
@@ -169,7 +177,7 @@ class SyntheticCGTDataset(Dataset):
             private=private,
             cluster_epsilon=cluster_epsilon,
         )
-        checked = check_source(source)
+        checked = with_declared_labels(check_source(source), config)
         config.check(checked.data.num_nodes, checked.root.numel(), checked.num_classes)
         folder = Path(root).expanduser() if root is not None else cache_folder() / 'synthetic'
         path = folder / cache_name(checked, config)
@@ -233,7 +241,9 @@ class SyntheticCGTDataset(Dataset):
 
     @property
     def num_node_features(self) -> int:
-        r"""The number of features of the source."""
+        r"""The number of features of a node: that of the source, or that of a
+        public projection of them, where the card declares one.
+        """
         return self.codebook.size(1)
 
     def len(self) -> int:
@@ -290,13 +300,32 @@ class SyntheticCGTDataset(Dataset):
             **kwargs,
         )
 
-    def save(self, folder: str | Path) -> None:
+    def project(self, x: Tensor) -> Tensor:
+        r"""Features of the source, or of others like it, in the space of
+        :obj:`codebook`: as they are, or under the public projection that the
+        card declares.
+
+        Args:
+            x (torch.Tensor): The features, dense or sparse, ``[N, F]``.
+        """
+        return self.release.project(x)
+
+    def save(self, folder: str | Path, accept_seeded_noise: bool = False) -> None:
         r"""Writes what may leave the house, and nothing else: tokens, labels,
         splits, codebook, :obj:`card.json` and a readable :obj:`README.md`.
 
         Args:
             folder (str): A folder that does not exist yet, or is empty.
+            accept_seeded_noise (bool, optional): Whether a private dataset
+                whose noise came from a seed may be written, which guarantees
+                nothing. (default: :obj:`False`)
         """
+        if getattr(self.privacy, 'seeded_noise', False) and not accept_seeded_noise:
+            raise ValueError(
+                "The noise of this dataset was drawn from a seed ('noise_seed'), so that nothing "
+                'is guaranteed. Build it without a seed to release it; for tests, use '
+                "'save(folder, accept_seeded_noise=True)'"
+            )
         folder = Path(folder).expanduser()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FileExistsError(f"'{folder}' exists already; choose a new folder")
@@ -323,6 +352,8 @@ class SyntheticCGTDataset(Dataset):
     def __repr__(self) -> str:
         name, privacy = self.card['source']['name'], self.privacy
         promise = f'epsilon={privacy.epsilon:g}' if privacy.k is None else f'k={privacy.k}'
+        if getattr(privacy, 'seeded_noise', False):
+            promise = f'no guarantee: seeded noise, {promise}'
         return f'{self.__class__.__name__}({name}, {promise}, trees={len(self.trees)})'
 
 

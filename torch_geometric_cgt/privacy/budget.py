@@ -3,13 +3,17 @@ r"""A privacy budget, checked before anything runs."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.privacy.units import check_unit
+
+MUS = (1e-9, 1e4)  # distances of two Gaussians, in standard deviations, that are tried
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,10 @@ class Budget:
     unit: str = 'record'
 
     def __post_init__(self) -> None:
+        for name in ('epsilon', 'delta'):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise BudgetError(f"'{name}' must be a number (got {value!r})")
         if not 0 < self.epsilon < math.inf:
             raise BudgetError(f"'epsilon' must be positive and finite (got {self.epsilon!r})")
         if not 0 < self.delta < 1:
@@ -46,7 +54,13 @@ class Budget:
             below = self.epsilon + norm.logcdf(-mu / 2 - self.epsilon / mu)
             return math.exp(above) - math.exp(below) - self.delta
 
-        return math.exp(2 * brentq(excess, math.log(1e-9), math.log(1e4))) / 2
+        found = _root(excess, *map(math.log, MUS))
+        if found is None:
+            raise BudgetError(
+                f'No Gaussian noise that could be drawn spends epsilon = {self.epsilon:g} at '
+                f'delta = {self.delta:g}: both are too small, or epsilon is too large'
+            )
+        return math.exp(2 * found) / 2
 
     def part(self, share: float) -> Budget:
         r"""What a mechanism may spend that gets a share of the concentrated cost.
@@ -54,15 +68,21 @@ class Budget:
         Args:
             share (float): The share, between zero and one.
         """
+        if share >= 1:
+            return self
         aim = math.log(share * self.concentrated)
 
         def excess(log_epsilon: float) -> float:
             return math.log(replace(self, epsilon=math.exp(log_epsilon)).concentrated) - aim
 
         top = math.log(self.epsilon)
-        return (
-            self if share >= 1 else replace(self, epsilon=math.exp(brentq(excess, top - 20, top)))
-        )
+        found = _root(excess, top - 20, top)
+        if found is None:  # at epsilon = 0, delta alone pays for more
+            raise BudgetError(
+                f'epsilon = {self.epsilon:g} is too small beside delta = {self.delta:g} to be '
+                f'divided: a part of {share:.2g} of it has no epsilon of its own'
+            )
+        return replace(self, epsilon=math.exp(found))
 
     @classmethod
     def of(
@@ -96,3 +116,10 @@ class Budget:
                 f"Use a smaller one, or 'accept_large_delta=True' if that is meant"
             )
         return budget
+
+
+def _root(rises: Callable[[float], float], low: float, high: float) -> float | None:
+    r"""Where a function that rises from below zero crosses it, if it does."""
+    if not rises(low) < 0 < rises(high):
+        return None
+    return float(brentq(rises, low, high))

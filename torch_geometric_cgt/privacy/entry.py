@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch_geometric_cgt.privacy.accounting import Loss
-from torch_geometric_cgt.privacy.noise import Noise, noise_from_dict
+from torch_geometric_cgt.privacy.noise import Noise, SampledGaussian, noise_from_dict
 from torch_geometric_cgt.privacy.units import CappedSample, check_unit, group_size
 
 
@@ -80,6 +80,21 @@ class Entry:
             return None
         group = group_size(self.unit, unit, sample)
         return Loss(self.noise, self.sensitivity, group, self.count) if group else None
+
+    def is_same_as(self, other: Entry) -> bool:
+        r"""Whether two entries speak of the same mechanism on the same rows,
+        however wide its noise is.
+
+        Args:
+            other (Entry): The other one.
+        """
+        return self._mechanism() == other._mechanism()
+
+    def _mechanism(self) -> tuple[Any, ...]:
+        own = (self.stage, self.name, self.unit, self.sensitivity, self.count, self.note)
+        if isinstance(self.noise, SampledGaussian):
+            return *own, self.noise.kind, self.noise.sampling_probability, self.noise.steps
+        return *own, None if self.noise is None else self.noise.kind
 
     def to_dict(self) -> dict[str, Any]:
         r"""All of it, for a JSON file."""

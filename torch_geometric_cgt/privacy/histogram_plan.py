@@ -83,12 +83,7 @@ def with_noise(
                 f"There is no entry '{entry.name}' among those given "
                 f'({", ".join(paid) or "none of this stage"})'
             )
-        same = (found.unit, found.sensitivity, found.count) == (
-            entry.unit,
-            entry.sensitivity,
-            entry.count,
-        )
-        if not same or type(found.noise) is not type(entry.noise):
+        if not entry.is_same_as(found):
             raise ValueError(f"The entry '{entry.name}' is not the one that runs: got {found}")
         entries.append(replace(entry, noise=found.noise))
         if isinstance(found.noise, Gaussian):

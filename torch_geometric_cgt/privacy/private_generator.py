@@ -14,6 +14,7 @@ from torch_geometric_cgt.privacy.entry import Entry
 from torch_geometric_cgt.privacy.histogram_plan import ROOTS, SCENES, STAGE
 from torch_geometric_cgt.privacy.noise import DiscreteGaussian, SampledGaussian
 from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
+from torch_geometric_cgt.privacy.system_random import SystemRandom
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately
 
 DP_SGD = 'gradients of whole trees'
@@ -83,7 +84,9 @@ class PrivateGenerator(PrivateTreeModel):
         noise = next(entry.noise for entry in entries if entry.name == DP_SGD)
         assert isinstance(noise, SampledGaussian)
         scene = self.scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
-        rng = np.random.default_rng(None if generator is None else generator.initial_seed())
+        rng = (
+            SystemRandom() if generator is None else np.random.default_rng(generator.initial_seed())
+        )
         model = self.generator.to(device)
         fit_privately(model, tokens, y, scene, noise, self.training_config, rng, log).cpu()
         self.is_fitted.fill_(True)

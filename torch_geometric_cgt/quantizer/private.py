@@ -21,6 +21,7 @@ from torch_geometric_cgt.quantizer.private_plan import (
     MEDIAN_STEPS,
     STAGES,
     Plan,
+    check_entries,
     noise_of,
     plan_clustering,
 )
@@ -143,7 +144,13 @@ class PrivateKMeans:
         num_labels = num_labels if self.per_label else None
         return plan_clustering(budget, num_rows, num_labels, self.n_clusters, self.num_steps)
 
-    def fit(self, X: Any, y: Any = None, entries: Sequence[Entry] | None = None) -> PrivateKMeans:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        entries: Sequence[Entry] | None = None,
+        num_labels: int | None = None,
+    ) -> PrivateKMeans:
         r"""Clusters the rows of :obj:`X`.
 
         Args:
@@ -154,16 +161,27 @@ class PrivateKMeans:
             entries (list[Entry], optional): Those of :meth:`plan`, with the
                 noise that a ledger found for them. By default, the budget is
                 spent on this clustering alone. (default: :obj:`None`)
+            num_labels (int, optional): The number of labels, where it is known
+                without looking. By default, one more than the largest one.
+                (default: :obj:`None`)
         """
         x = as_matrix(X).cpu()
         classes = None if y is None else as_labels(y, x.size(0))
-        num_labels = None if classes is None else max(1, int(classes.max()) + 1)
+        if classes is not None:
+            found = max(1, int(classes.max()) + 1)
+            if num_labels is not None and num_labels < found:
+                raise ValueError(
+                    f"'num_labels' must be larger than the largest label, {found - 1} "
+                    f'(got {num_labels})'
+                )
+            num_labels = num_labels or found
         plan = self.plan(x.size(0), num_labels)
         if entries is None:
             budget = Budget.of(
                 self.epsilon or 0.0, self.delta, x.size(0), 'node', self.accept_large_delta
             )
             entries = Ledger(STAGES, plan.entries()).calibrate(budget).entries
+        check_entries(plan, entries)
         self.entries_ = list(entries)
 
         sigma = noise_of(entries, 'median length')
@@ -181,12 +199,12 @@ class PrivateKMeans:
             self._private = centers_without_labels(
                 rows, projection, plan, entries, self.random_state, self.generator
             )
-        found, nonnegative = self._private, self.nonnegative and self.space == 'features'
-        means = shrink_means(found.means, found.noise, nonnegative)
+        centers, nonnegative = self._private, self.nonnegative and self.space == 'features'
+        means = shrink_means(centers.means, centers.noise, nonnegative)
         self.cluster_centers_ = (self.scale_ * means).numpy()
-        self.seen_ = self._private.seen()
-        self.counts_ = found.count.numpy()
-        self.labels_ = found.nearest(rows).numpy()
+        self.seen_ = centers.seen()
+        self.counts_ = centers.count.numpy()
+        self.labels_ = centers.nearest(rows).numpy()
         return self
 
     def predict(self, X: Any) -> np.ndarray:

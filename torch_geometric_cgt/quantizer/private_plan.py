@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.errors import BudgetError, LedgerError
 from torch_geometric_cgt.privacy.budget import Budget
 from torch_geometric_cgt.privacy.entry import Entry
 from torch_geometric_cgt.privacy.noise import DiscreteGaussian, Gaussian
@@ -147,6 +147,24 @@ def smallest_useful(budget: Budget, num_rows: int, num_clusters: int, share: flo
         enough = Budget(middle, budget.delta, budget.unit).concentrated >= needed
         low, high = (low, middle) if enough else (middle, high)
     return high
+
+
+def check_entries(plan: Plan, given: Sequence[Entry]) -> None:
+    r"""Refuses entries that pay for something else than what will run.
+
+    Args:
+        plan (Plan): What will run.
+        given (list[Entry]): What was paid for; others may be among them.
+    """
+    paid = {(entry.stage, entry.name): entry for entry in given}
+    for entry in plan.entries():
+        found = paid.get((entry.stage, entry.name))
+        if found is None or not entry.is_same_as(found):
+            raise LedgerError(
+                f"The ledger does not pay for '{entry.name}' as it would run ({entry.count} runs "
+                f'on {entry.unit}s, sensitivity {entry.sensitivity:g}; paid for: {found}). If the '
+                f"build was begun by another version, start it anew with 'force_reload=True'"
+            )
 
 
 def noise_of(entries: Sequence[Entry], name: str) -> float:

@@ -17,6 +17,7 @@ from torch_geometric_cgt.errors import NotFiniteError, UnsupportedError
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.nn.tree_rows import TreeRows
 from torch_geometric_cgt.privacy.noise import SampledGaussian
+from torch_geometric_cgt.privacy.system_random import SystemRandom
 
 WARMUP = 0.05  # of all steps
 AVERAGED = 0.5  # of all steps, the last ones, whose weights are averaged
@@ -94,7 +95,7 @@ def fit_privately(
     scene: Tensor | None,
     noise: SampledGaussian,
     config: DPSGDConfig | None = None,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | SystemRandom | None = None,
     log: bool = True,
 ) -> CGTGenerator:
     r"""Trains a generator with DP-SGD (Abadi et al., 2016), on :obj:`opacus`.
@@ -106,9 +107,9 @@ def fit_privately(
     nothing. Norms are found by ghost clipping: no gradient of a single tree is
     ever stored.
 
-    Batches and noise come from a generator that the operating system seeds
-    with 128 bits (those of PyTorch have 32 on a CPU, which can be tried out).
-    The noise is made of floating-point numbers.
+    Batches and noise are made of random bits of the operating system (seeds of
+    PyTorch have 32 bits on a CPU, which can be tried out). The noise is made of
+    floating-point numbers.
 
     Args:
         generator (CGTGenerator): The model, see :class:`TreeRows` for which.
@@ -118,12 +119,12 @@ def fit_privately(
         noise (SampledGaussian): The noise and the sampling, as in the ledger.
         config (DPSGDConfig, optional): How to train. (default: :obj:`None`)
         rng (numpy.random.Generator, optional): The source of batches and
-            noise. Whoever knows its seed can take the noise away again.
-            (default: :obj:`None`)
+            noise. Whoever knows its seed can take the noise away again. By
+            default, the operating system. (default: :obj:`None`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
     """
     config = config or DPSGDConfig()
-    rng = rng or np.random.default_rng()
+    rng = rng or SystemRandom()
     device = next(generator.parameters()).device
     data = [value.to(device) for value in (tokens, y, scene) if value is not None]
     steps = int(noise.steps)
@@ -192,7 +193,10 @@ def noisy_step(
 
 
 def make_optimizer(
-    adam: torch.optim.Optimizer, noise_multiplier: float, clip: float, rng: np.random.Generator
+    adam: torch.optim.Optimizer,
+    noise_multiplier: float,
+    clip: float,
+    rng: np.random.Generator | SystemRandom,
 ) -> Any:
     r"""An optimiser that adds noise to sums of clipped gradients.
 
@@ -201,7 +205,7 @@ def make_optimizer(
         noise_multiplier (float): The standard deviation of the noise, in units
             of the clipping norm.
         clip (float): The clipping norm.
-        rng (numpy.random.Generator): The source of the noise.
+        rng (numpy.random.Generator or SystemRandom): The source of the noise.
     """
     import_opacus()
     from opacus.optimizers import DPOptimizerFastGradientClipping
@@ -224,7 +228,9 @@ def make_optimizer(
     )
 
 
-def draw_batch(num_trees: int, probability: float, rng: np.random.Generator) -> Tensor:
+def draw_batch(
+    num_trees: int, probability: float, rng: np.random.Generator | SystemRandom
+) -> Tensor:
     r"""The trees of a step: each is drawn independently of all others."""
     return torch.from_numpy(np.flatnonzero(rng.random(num_trees) < probability))
 

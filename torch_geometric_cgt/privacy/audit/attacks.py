@@ -18,7 +18,7 @@ from torch_geometric_cgt.privacy.audit.canary import CanaryAudit, canary_audit, 
 from torch_geometric_cgt.privacy.audit.halves import Halves, halve, random_members
 from torch_geometric_cgt.privacy.audit.membership import Membership, membership_inference
 from torch_geometric_cgt.privacy.audit.rebuild import Built, Mechanism, scaled_to
-from torch_geometric_cgt.privacy.audit.records import Records, records_of
+from torch_geometric_cgt.privacy.audit.records import Records, projected, records_of
 from torch_geometric_cgt.privacy.audit.scores import (
     codebook_score,
     expected_log_prob,
@@ -95,7 +95,8 @@ def attack(
     def draw(source: Source) -> Records:
         order = torch.randperm(source.root.numel(), generator=rng)[:max_records]
         root = source.root[order.sort().values]
-        return records_of(source.data, root, built.codebook, trees.shape, NUM_DRAWS, rng)
+        data = projected(source.data, built.projection)
+        return records_of(data, root, built.codebook, trees.shape, NUM_DRAWS, rng)
 
     inside, outside = draw(halves.inside), draw(halves.outside)
     records = Records.cat([inside, outside])
@@ -136,9 +137,10 @@ def audit_canaries(
     canaries = insert_canaries(source, num_canaries, config.shape, stage_seed(seed, 'canaries'))
     built = mechanism(canaries.inside, config)
     rng = torch.Generator().manual_seed(stage_seed(seed, 'canary trees'))
-    shape, every = built.trees.shape, canaries.every.data
+    shape, every = built.trees.shape, projected(canaries.every.data, built.projection)
     records = records_of(every, canaries.node, built.codebook, shape, NUM_DRAWS, rng)
-    population = records_of(source.data, source.root, built.codebook, shape, 1, rng)
+    known = projected(source.data, built.projection)
+    population = records_of(known, source.root, built.codebook, shape, 1, rng)
     expected = expected_log_prob(records, population)
     scores = _scores(built, records, expected, rng)
     if built.seen:

@@ -122,6 +122,11 @@ def run_audit(
     return Audit(release.card, found, run.details, settings)
 
 
+def declared_labels(release: Release) -> int | None:
+    r"""The number of labels that was declared for a private release, if one was."""
+    return (release.card['parameters'].get('private') or {}).get('num_classes')
+
+
 def check_fit(release: Release, source: Source) -> None:
     r"""Refuses a source that the release cannot have been made from."""
     stated = release.card['source']
@@ -129,7 +134,7 @@ def check_fit(release: Release, source: Source) -> None:
         'num_nodes': source.data.num_nodes,
         'num_edges': source.data.num_edges,
         'num_features': source.data.num_features,
-        'num_classes': source.num_classes,
+        'num_classes': max(source.num_classes, declared_labels(release) or 0),
         'num_labelled': source.root.numel(),
     }
     wrong = [

@@ -127,6 +127,7 @@ class Built:
     codebook: Tensor
     generator: TreeModel | None
     seen: dict[str, Tensor] = field(default_factory=dict)
+    projection: Tensor | None = None  # of features, where codewords are projected
 
 
 Mechanism = Callable[[Source, BuildConfig], Built]
@@ -147,6 +148,8 @@ def mechanism_on(device: torch.device, log: bool = True) -> Mechanism:
             assert built is not None  # there is one process
             # Tokens are mapped from a file in the folder.
             trees = replace(built.trees, tokens=built.trees.tokens.clone())
-        return Built(trees, built.codebook, built.generator, built.seen)
+        return Built(
+            trees, built.codebook, built.generator, seen=built.seen, projection=built.projection
+        )
 
     return run

@@ -2,6 +2,7 @@ r"""Records: computation graphs as somebody sees them who knows the graph and a 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_geometric_cgt.data import TreeShape, tokens_of
+from torch_geometric_cgt.datasets.release import project
 from torch_geometric_cgt.quantizer.rows import row_blocks, rows_per_block
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 
@@ -85,6 +87,21 @@ def records_of(
     return Records(
         torch.stack(tokens), data.y[root], distance[root], graph.degree(root), num_tokens, shape
     )
+
+
+def projected(data: Data, projection: Tensor | None) -> Data:
+    r"""A graph with its features in the space of a codebook.
+
+    Args:
+        data (Data): The graph.
+        projection (torch.Tensor, optional): The public projection, ``[F, d]``,
+            where codewords are projected.
+    """
+    if projection is None:
+        return data
+    out = copy.copy(data)
+    out.x = project(data.x, projection)
+    return out
 
 
 def nearest_codeword(x: Tensor, codebook: Tensor) -> tuple[Tensor, Tensor]:

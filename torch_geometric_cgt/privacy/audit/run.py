@@ -22,7 +22,7 @@ from torch_geometric_cgt.privacy.audit.halves import Halves
 from torch_geometric_cgt.privacy.audit.limit import Limit
 from torch_geometric_cgt.privacy.audit.power import sharpest
 from torch_geometric_cgt.privacy.audit.rebuild import Built, Mechanism, config_of
-from torch_geometric_cgt.privacy.audit.records import Records, records_of
+from torch_geometric_cgt.privacy.audit.records import Records, projected, records_of
 from torch_geometric_cgt.privacy.audit.scores import TreeModel
 from torch_geometric_cgt.privacy.audit.support import path_support
 from torch_geometric_cgt.privacy.min_support import NUM_DRAWS
@@ -86,7 +86,7 @@ class AuditRun:
         looks at.
         """
         return records_of(
-            self.source.data,
+            projected(self.source.data, self.release.projection),
             self.source.root,
             self.release.codebook,
             self.release.trees.shape,
@@ -100,7 +100,8 @@ class AuditRun:
         r"""Attacks on the release, or on a build from half of the source."""
         how = (self.seed, self.confidence, self.settings['max_records'])
         if self.halves is not None:
-            built = Built(self.release.trees, self.release.codebook, self.generator)
+            trees, codebook = self.release.trees, self.release.codebook
+            built = Built(trees, codebook, self.generator, projection=self.release.projection)
             return attack(self.halves, built, *how)
         return audit_build(self.source, self.config, self.mechanism, self.settings['unit'], *how)
 
