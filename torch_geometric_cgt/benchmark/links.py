@@ -104,7 +104,7 @@ class LinkPredictor(nn.Module):
     Args:
         name (str): The name of the GNN.
         predictor (str): :obj:`"Dot"`, their inner product, or :obj:`"MLP"`, a
-            perceptron of both.
+            perceptron of both, with the dropout of the GNN.
         in_channels (int): The number of features.
         shape (TreeShape): The geometry of the trees of both ends.
         config (GNNConfig): The width and the dropout.
@@ -126,7 +126,13 @@ class LinkPredictor(nn.Module):
         self.bias = nn.Parameter(torch.zeros(1))
         self.mlp: nn.Module | None = None
         if predictor == 'MLP':
-            self.mlp = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
+            self.mlp = nn.Sequential(
+                nn.Dropout(config.dropout),
+                nn.Linear(2 * width, width),
+                nn.ReLU(),
+                nn.Dropout(config.dropout),
+                nn.Linear(width, 1),
+            )
 
     def embed(self, pairs: Pairs, rows: Tensor) -> tuple[Tensor, Tensor]:
         r"""What the GNN makes of both ends of some edges, ``[B, H]`` each."""
