@@ -15,9 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_geometric_cgt.arguments import (
+    AUDIT_CODES,
+    add_audit_arguments,
+    add_benchmark_arguments,
+    add_build_arguments,
+    add_price_arguments,
+)
 from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, Evaluation, evaluate_dataset
 from torch_geometric_cgt.benchmark.audit_page import write_audit
-from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experiment
+from torch_geometric_cgt.benchmark.experiments import find_experiment
 from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
 from torch_geometric_cgt.benchmark.method_tables import shown_table
 from torch_geometric_cgt.benchmark.report import write_report
@@ -26,29 +33,17 @@ from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.benchmark.table_files import as_text
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.data.files import require_writable
-from torch_geometric_cgt.datasets import SOURCES, PrivateConfig, SyntheticCGTDataset, load_source
-from torch_geometric_cgt.datasets.private_config import CHOICES
+from torch_geometric_cgt.datasets import PrivateConfig, SyntheticCGTDataset, load_source
 from torch_geometric_cgt.datasets.private_plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.datasets.release import read_release
 from torch_geometric_cgt.datasets.source import check_source
 from torch_geometric_cgt.datasets.sources import cache_folder
 from torch_geometric_cgt.errors import CGTError
-from torch_geometric_cgt.privacy import UNITS
-from torch_geometric_cgt.privacy.audit import CHECKS, find_build, run_audit
-from torch_geometric_cgt.privacy.audit.halves import UNITS as AUDITED
+from torch_geometric_cgt.privacy.audit import find_build, run_audit
 from torch_geometric_cgt.privacy.price import price_table
 from torch_geometric_cgt.training import FitConfig, join_world, leave_world, resolve_device
-from torch_geometric_cgt.training.config import PRECISIONS
 from torch_geometric_cgt.version import __version__
 
-AUDIT_CODES = """exit codes:
-  0    no check failed
-  1    a check failed: an attack shows more than is claimed, the lower bound on
-       epsilon exceeds the claim, or a cluster is below k
-  2    there was nothing to audit: wrong arguments, a damaged release, an edited
-       card, or a source that the release was not made from
-  130  interrupted
-"""
 ANY_EPSILON = 10.0  # where a search for the cost of noise starts
 
 
@@ -85,14 +80,14 @@ def make_parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         'synthesize', help='make a synthetic substitute of a graph and write a release of it'
     )
-    _add_build_arguments(command)
+    add_build_arguments(command)
     command.add_argument('--out', type=Path, required=True, help='folder of the release (new)')
     command.set_defaults(run=synthesize)
 
     command = commands.add_parser(
         'evaluate', help='compare GNNs on the original, the quantized and the generated graph'
     )
-    _add_build_arguments(command)
+    add_build_arguments(command)
     command.add_argument('--release', type=Path, help='evaluate this release, do not build')
     command.add_argument(
         '--models', default=','.join(MODELS), help='comma-separated names (default: %(default)s)'
@@ -106,13 +101,13 @@ def make_parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         'benchmark', help="run cells of the paper's experiments; what is finished is kept"
     )
-    _add_benchmark_arguments(command)
+    add_benchmark_arguments(command)
     command.set_defaults(run=benchmark)
 
     command = commands.add_parser(
         'price', help='what a differentially private run would cost, without running it'
     )
-    _add_price_arguments(command)
+    add_price_arguments(command)
     command.set_defaults(run=price)
 
     command = commands.add_parser(
@@ -121,7 +116,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=AUDIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_audit_arguments(command)
+    add_audit_arguments(command)
     command.set_defaults(run=audit)
 
     command = commands.add_parser(
@@ -138,133 +133,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=report)
     return parser
-
-
-def _add_build_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add('--source', default='Digits', help=f'one of {", ".join(SOURCES)} (default: %(default)s)')
-    add('--k', type=int, help='minimum nodes per feature vector (default: 30)')
-    add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
-    add('--num-samples', type=int, help="computation graphs (default: the source's nodes)")
-    add('--num-clusters', type=int, help='distinct feature vectors (default: as many as k allows)')
-    add('--l', type=int, help='minimum distinct labels per feature vector')
-    add(
-        '--task-weight',
-        type=lambda text: text if text == 'auto' else float(text),
-        default='auto',
-        help="weight of class probabilities when clusters are sought, 0 for none (default: 'auto')",
-    )
-    add(
-        '--num-scenes',
-        type=int,
-        help="classes of alike surroundings, 0 for the paper's model (default: by the labels)",
-    )
-    add('--min-support', type=int, help='source nodes that must show each path (default: no rule)')
-    _add_private_arguments(parser)
-    add('--epochs', type=int, help='(default: 1 to 25, fewer for larger graphs)')
-    add(
-        '--batch-size',
-        type=int,
-        default=FitConfig.batch_size,
-        help='computation graphs per step, over all processes (default: %(default)s)',
-    )
-    add('--precision', default=FitConfig.precision, choices=PRECISIONS, help='(default: float32)')
-    add(
-        '--accumulate',
-        type=int,
-        default=FitConfig.accumulate,
-        help='parts in which a process works through its share of a batch (default: %(default)s)',
-    )
-    add('--compile', action='store_true', help='compile the model')
-    add(
-        '--checkpoint-minutes',
-        type=float,
-        default=FitConfig.checkpoint_minutes,
-        help='minutes between checkpoints (default: %(default)s)',
-    )
-    add('--no-resume', action='store_true', help='ignore the checkpoints of a killed run')
-    add('--seed', type=int, default=0, help='(default: %(default)s)')
-    add('--device', default='auto', help='(default: %(default)s)')
-    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
-    add('--largest-component', action='store_true', help='drop all other components')
-    add('--random-split', action='store_true', help='split 50/10/40 instead of the own masks')
-    add('--force', action='store_true', help='fit again even if a fitted model is kept')
-    add('--quiet', action='store_true', help='no progress bars')
-
-
-def _add_private_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add('--epsilon', type=float, help='budget of differential privacy, instead of k')
-    add('--delta', type=float, help='failure probability (default: n to the power of -1.1)')
-    add('--unit', default='record', choices=UNITS, help='what is protected (default: %(default)s)')
-    add(
-        '--max-parents',
-        type=int,
-        default=PrivateConfig.max_parents,
-        help='for edges and nodes: neighbourhoods that a node may be in (default: %(default)s)',
-    )
-    add('--form', default='auto', choices=CHOICES, help='model of trees (default: %(default)s)')
-    add('--accept-large-delta', action='store_true', help='a delta above 1/n is meant')
-    add('--public', help='public graph that the generator starts from (with --form dp_sgd)')
-
-
-def _add_price_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add('--source', help=f'whose sizes to take, one of {", ".join(SOURCES)}')
-    add('--num-nodes', type=int, help='instead of a source')
-    add('--num-classes', type=int, help='instead of a source')
-    add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
-    add('--largest-component', action='store_true', help='of the source')
-    _add_private_arguments(parser)
-    add(
-        '--noise',
-        type=float,
-        help='what noise of this many sensitivities costs; an epsilon then sets the sizes alone',
-    )
-    add('--json', action='store_true', help='print the ledger as JSON')
-
-
-def _add_benchmark_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    names = ', '.join(
-        f'{e.scenario} ({e.name})' if e.scenario else e.name for e in EXPERIMENTS.values()
-    )
-    add('--scenario', required=True, help=f'comma-separated, of {names}')
-    add('--datasets', help='comma-separated names (default: those of the paper)')
-    add('--levels', help='comma-separated levels of the scenario (default: all)')
-    add('--models', help='comma-separated names (default: those of the scenario)')
-    add('--variants', help="comma-separated variants of the generator; '' is the default one")
-    add('--seeds', type=int, default=1, help='number of seeds (default: %(default)s)')
-    add('--k', type=int, default=30, help='minimum nodes per feature vector (default: %(default)s)')
-    add('--epochs', type=int, help='of the generator (default: 1 to 25, by the size of the graph)')
-    add('--jobs', type=int, default=1, help='processes (default: %(default)s)')
-    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
-    add('--cells', type=Path, default=Path('cells.jsonl'), help='(default: %(default)s)')
-    add('--quiet', action='store_true', help='no progress bar')
-
-
-def _add_audit_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add('release', type=Path, help='folder of the release')
-    add('--source', required=True, help=f'what it was made from, one of {", ".join(SOURCES)}')
-    add('--largest-component', action='store_true', help='drop all other components')
-    add('--random-split', action='store_true', help='split 50/10/40 instead of the own masks')
-    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
-    add('--checks', default=','.join(CHECKS), help='comma-separated (default: %(default)s)')
-    add('--max-epsilon', type=float, help="held against attacks (default: the card's claim, or 1)")
-    add('--min-support', type=int, help="roots that must show every path (default: the card's)")
-    add(
-        '--members',
-        type=Path,
-        help='.npy mask of the nodes the release was made from (default: build from a random half)',
-    )
-    add('--unit', choices=AUDITED, help='of membership (default: by the claim of the card)')
-    add('--canaries', type=int, default=100, help='made-up records (default: %(default)s)')
-    add('--records', type=int, default=2000, help='members to attack (default: %(default)s)')
-    add('--seed', type=int, default=0, help='(default: %(default)s)')
-    add('--device', default='auto', help='(default: %(default)s)')
-    add('--out', type=Path, help='folder of the report (default: show it only)')
-    add('--quiet', action='store_true', help='no progress bars')
 
 
 def audit(args: argparse.Namespace) -> int:
