@@ -83,3 +83,9 @@ def test_tables_of_measured_cells_are_whole():
     for block in page.split('\n\n'):
         if block.startswith('|'):
             assert len({line.replace('\\|', '').count('|') for line in block.splitlines()}) == 1
+
+
+@pytest.mark.skipif(not CELLS.exists(), reason='the measured cells are not beside the tests')
+def test_the_page_of_the_docs_is_what_the_cells_say():
+    results = read_results([CELLS]).with_notes(CELLS.with_name('notes.md'))
+    assert render_markdown(results) == CELLS.with_name('benchmark.md').read_text(encoding='utf-8')
