@@ -21,4 +21,12 @@ def test_distances_by_hand_and_no_verdict():
     assert found.generated['0.5'] == pytest.approx(2.0)
     # 0 to 1: 3, 1 to 0: 3, 2 to 0: 4; the tree of label 1 has no other
     assert found.source['0.5'] == pytest.approx(3.0)
+    # 0 is closer than 3, 3 and 4; 4 is as close as one of them
+    assert found.closer == pytest.approx(3.5 / 6)
     assert found.check().verdict == 'descriptive' and 'do not measure' in found.check().says
+
+
+def test_trees_that_are_all_alike_are_as_close():
+    leaf = [1, 3, 3, 3, 3]
+    found = closest_records(trees([leaf, leaf], [0, 0]), records([leaf] * 3, [0] * 3), CODEBOOK)
+    assert found.check().value == 0.5

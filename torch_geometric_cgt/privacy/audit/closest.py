@@ -10,6 +10,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.privacy.audit.check import Check
+from torch_geometric_cgt.privacy.audit.rates import area
 from torch_geometric_cgt.privacy.audit.records import Records
 from torch_geometric_cgt.quantizer.distance import squared_distance
 
@@ -25,24 +26,25 @@ class Closest:
         generated (dict[str, float]): Quantiles over generated trees.
         source (dict[str, float]): Quantiles over source trees, to the closest
             tree of another root.
-        ratio (float): The median of generated trees over that of source trees.
+        closer (float): How often a generated tree is closer than a source tree
+            is, ties counted as one half.
     """
 
     generated: dict[str, float]
     source: dict[str, float]
-    ratio: float
+    closer: float
 
     def check(self) -> Check:
         r"""Never a verdict."""
         return Check(
             'Distance to the closest record',
             'descriptive',
-            self.ratio,
-            'The median distance of a generated tree to the closest source tree with its label, '
-            'over that of a source tree to the closest other one; about 1 if generated trees are '
-            'as close to the source as it is to itself. Distances do not measure privacy: '
-            'releases that leak can keep them, and harmless copies of common trees make them '
-            'zero. They are shown since they are often asked for.',
+            self.closer,
+            'How often a generated tree is closer to a source tree with its label than a source '
+            'tree is to the closest other one; 0.5 if generated trees are as close to the source '
+            'as it is to itself. Distances do not measure privacy: releases that leak can keep '
+            'them, and harmless copies of common trees make them zero. They are shown since they '
+            'are often asked for.',
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,8 +78,7 @@ def closest_records(
     generated = _nearest(new, trees.y[some], known, source.y[rest], None)
     own = torch.arange(min(max_trees, rest.numel()))
     among = _nearest(known[own], source.y[rest[own]], known, source.y[rest], own)
-    medians = [float(x.median()) for x in (generated, among)]
-    return Closest(_quantiles(generated), _quantiles(among), medians[0] / max(medians[1], 1e-12))
+    return Closest(_quantiles(generated), _quantiles(among), area(among, generated).value)
 
 
 def layer_means(tokens: Tensor, codebook: Tensor, shape: TreeShape) -> Tensor:
