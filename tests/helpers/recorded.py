@@ -1,0 +1,98 @@
+"""Builds whose bytes are recorded: the same seed must give the same bytes after a change.
+
+Run ``python -m tests.helpers.recorded NAME ...`` to record builds on this machine.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.datasets import Cora, Digits
+from torch_geometric_cgt.training import FitConfig
+
+FILE = Path(__file__).parents[1] / 'recorded' / 'builds.json'
+PACKAGES = ('torch', 'numpy', 'scikit-learn', 'k-means-constrained')
+ONE_EPOCH = {'fit_config': FitConfig(epochs=1)}
+BUILDS = {  # source and arguments
+    'digits, k=30, one epoch': (Digits, {'k': 30, **ONE_EPOCH}),
+    'digits, epsilon=4, histograms': (
+        Digits,
+        {'epsilon': 4.0, 'private_args': {'form': 'histograms', 'noise_seed': 1}},
+    ),
+    'digits, epsilon=4, dp_sgd, two epochs': (
+        Digits,
+        {
+            'epsilon': 4.0,
+            'private_args': {'form': 'dp_sgd', 'noise_seed': 1, 'dp_sgd': {'epochs': 2}},
+        },
+    ),
+    'cora, k=30, one epoch': (Cora, {'k': 30, **ONE_EPOCH}),
+    'digits, k=30': (Digits, {'k': 30}),
+    'digits, epsilon=4, dp_sgd': (
+        Digits,
+        {'epsilon': 4.0, 'private_args': {'form': 'dp_sgd', 'noise_seed': 1}},
+    ),
+    'cora, k=30': (Cora, {'k': 30}),
+}
+
+
+def environment() -> dict[str, str]:
+    """What the last digits of floating-point numbers depend on."""
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {'processor': _processor(), **versions}
+
+
+def _processor() -> str:
+    cpuinfo = Path('/proc/cpuinfo')
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith('model name'):
+                return line.split(':', 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def digests(name: str, root: str | Path) -> dict:
+    """Makes a build in one thread and returns what must not change."""
+    source, arguments = BUILDS[name]
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        dataset = SyntheticCGTDataset(source(), root=root, log=False, device='cpu', **arguments)
+    trees = dataset.trees
+    tensors = {
+        'tokens': trees.tokens.int(),
+        'y': trees.y.long(),
+        'split': trees.split.long(),
+        'codebook': dataset.codebook.float(),
+    }
+    card = {k: v for k, v in dataset.card.items() if k not in ('created', 'versions')}
+    return {**{k: digest(v) for k, v in tensors.items()}, 'card': json.loads(json.dumps(card))}
+
+
+def digest(value: torch.Tensor) -> str:
+    content = value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    return hashlib.sha256(f'{list(value.shape)}'.encode() + content).hexdigest()[:32]
+
+
+def main(names: list[str]) -> None:
+    recorded = json.loads(FILE.read_text()) if FILE.exists() else {}
+    here = environment()
+    if recorded.get('environment') != here:
+        recorded = {'environment': here, 'builds': {}}
+    for name in names or BUILDS:
+        with tempfile.TemporaryDirectory() as root:
+            recorded['builds'][name] = digests(name, root)
+        FILE.parent.mkdir(exist_ok=True)
+        FILE.write_text(json.dumps(recorded, indent=1, sort_keys=True) + '\n')
+        print(name, 'recorded', file=sys.stderr)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])
