@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import evaluate_dataset
-from torch_geometric_cgt.cli import table
+from torch_geometric_cgt.cli.main import table
 from torch_geometric_cgt.datasets import load_source
 
 PAPER_MSE, PAPER_TRANSFER = 0.010, 0.77

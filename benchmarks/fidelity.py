@@ -30,7 +30,7 @@ from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
 from torch_geometric_cgt.data import random_split
 from torch_geometric_cgt.data.split import masks_of
 from torch_geometric_cgt.datasets import load_source
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.transforms import AddNoisyEdges
 
 # The paper's form, then what was added to it, one after the other; 'scenes' is the default.

@@ -27,14 +27,15 @@ from cells import add_cell, read_cells
 from torch import Tensor
 
 from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.evaluate import tree_sets
 from torch_geometric_cgt.benchmark.training import GNNConfig, test_gnn, train_gnn
-from torch_geometric_cgt.datasets import PrivateConfig, load_source
-from torch_geometric_cgt.datasets.config import BuildConfig
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.datasets import load_source
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.private_config import PrivateConfig
+from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.privacy import mechanisms
-from torch_geometric_cgt.privacy.audit import audit_canaries, claim_of, mechanism_on, sharpest
 from torch_geometric_cgt.privacy.discrete_gaussian import discrete_gaussian
 
 COLUMNS = ('original', 'generated', 'transfer')

@@ -26,9 +26,9 @@ from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.rows import as_rows
 from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
-from torch_geometric_cgt.datasets.build import Run
-from torch_geometric_cgt.datasets.config import BuildConfig
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.pipeline.build import Run
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.sampler import sample_trees
 from torch_geometric_cgt.training import FitResult, World, fit
 

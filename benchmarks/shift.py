@@ -27,7 +27,7 @@ from torch_geometric_cgt.benchmark.evaluate import tree_sets
 from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
 from torch_geometric_cgt.data import masks_of
 from torch_geometric_cgt.datasets import load_source
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.transforms import BiasedTraining
 
 COLUMNS = ('original', 'quantized', 'generated')

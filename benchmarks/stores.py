@@ -34,7 +34,7 @@ from torch_geometric_cgt.data import (
     TreeShape,
     root_nodes,
 )
-from torch_geometric_cgt.data.files import read_tensors, write_tensors
+from torch_geometric_cgt.utils.files import read_tensors, write_tensors
 
 NUM_TOKENS, NUM_CLASSES, FAN_OUTS, BATCH = 1_000, 10, [5, 5], 1_024
 STOCK = torch_geometric.typing.WITH_PYG_LIB or torch_geometric.typing.WITH_TORCH_SPARSE

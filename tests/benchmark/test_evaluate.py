@@ -6,7 +6,7 @@ import pytest
 from tests.conftest import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import GNNConfig, evaluate_dataset
-from torch_geometric_cgt.benchmark.report import render_report, write_report
+from torch_geometric_cgt.report.evaluation_page import render_report, write_report
 
 QUICK = GNNConfig(epochs=3)
 

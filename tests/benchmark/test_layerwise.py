@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.benchmark.trees import random_index
+from tests.helpers.trees import random_index
 from torch_geometric_cgt.benchmark import GNNConfig, make_gnn
 from torch_geometric_cgt.benchmark.draws import draw_positions
 from torch_geometric_cgt.benchmark.gnn import families

@@ -6,7 +6,7 @@ from torch_geometric_cgt.benchmark.evaluate import SourceTrees
 from torch_geometric_cgt.benchmark.links import Pairs, child_slots, score_links
 from torch_geometric_cgt.benchmark.training import TreeSet
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.pipeline.source import check_source
 
 
 def test_slots_below_a_child_by_hand() -> None:

@@ -3,7 +3,7 @@ import torch
 from sklearn.metrics import f1_score
 from torch_geometric.nn import GATConv, GINConv, SAGEConv, SimpleConv
 
-from tests.benchmark.trees import SHAPE, encoded, random_index, shuffle_siblings
+from tests.helpers.trees import SHAPE, encoded, random_index, shuffle_siblings
 from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, make_gnn
 from torch_geometric_cgt.benchmark.rows import SparseRows
 from torch_geometric_cgt.benchmark.training import (

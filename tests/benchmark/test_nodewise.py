@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.benchmark.trees import random_index
+from tests.helpers.trees import random_index
 from torch_geometric_cgt.benchmark import GNNConfig, make_gnn
 from torch_geometric_cgt.benchmark.training import TreeSet, test_gnn, train_gnn
 from torch_geometric_cgt.data import TreeShape

@@ -3,7 +3,7 @@ import torch
 from torch_geometric.nn import APPNP
 from torch_geometric.utils import add_self_loops, degree
 
-from tests.benchmark.trees import SHAPE, encoded
+from tests.helpers.trees import SHAPE, encoded
 from torch_geometric_cgt.benchmark import make_gnn
 from torch_geometric_cgt.benchmark.pagerank import PPNP
 from torch_geometric_cgt.data import TreeShape

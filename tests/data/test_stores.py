@@ -3,12 +3,7 @@ import torch
 from torch_geometric.data import TensorAttr
 
 from tests.data.test_forest import trees
-from torch_geometric_cgt.data import (
-    CodebookFeatureStore,
-    ForestGraphStore,
-    LazyForest,
-    root_nodes,
-)
+from torch_geometric_cgt.data import CodebookFeatureStore, ForestGraphStore, LazyForest, root_nodes
 
 
 def test_stores_give_what_the_data_object_gives():

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.datasets.ogb_files import FILES, check, write
+from tests.helpers.ogb_files import FILES, check, write
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.cli import main
+from torch_geometric_cgt.cli.main import main
 from torch_geometric_cgt.datasets import OgbnArxiv, OgbnProducts, load_source
 from torch_geometric_cgt.errors import CorruptFileError, SourceError
 

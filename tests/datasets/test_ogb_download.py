@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.datasets.ogb_files import FILES, check, write
+from tests.helpers.ogb_files import FILES, check, write
 from torch_geometric_cgt.datasets import OgbnArxiv, OgbnProducts
 from torch_geometric_cgt.errors import SourceError
 

@@ -10,9 +10,9 @@ from tests.conftest import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
-from torch_geometric_cgt.datasets.roots import draw_roots
 from torch_geometric_cgt.errors import NotEnoughMemoryError
-from torch_geometric_cgt.quantizer import memory
+from torch_geometric_cgt.pipeline.roots import draw_roots
+from torch_geometric_cgt.utils import memory
 
 
 def test_a_dataset_of_one_forest(graph, quick):

@@ -33,6 +33,6 @@ def test_equal_rows(x):
 
 
 def test_refuses_more_memory_than_there_is(monkeypatch):
-    monkeypatch.setattr('torch_geometric_cgt.quantizer.memory.available_memory', lambda _: 10**4)
+    monkeypatch.setattr('torch_geometric_cgt.utils.memory.available_memory', lambda _: 10**4)
     with pytest.raises(NotEnoughMemoryError, match="use 'FlowKMeans'"):
         ConstrainedKMeans(10, 5).fit(np.ones((100, 4)))

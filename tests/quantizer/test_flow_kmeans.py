@@ -172,6 +172,6 @@ def test_arguments_are_stored_untouched():
 
 
 def test_refuses_more_memory_than_there_is(monkeypatch):
-    monkeypatch.setattr('torch_geometric_cgt.quantizer.memory.available_memory', lambda _: 10**6)
+    monkeypatch.setattr('torch_geometric_cgt.utils.memory.available_memory', lambda _: 10**6)
     with pytest.raises(NotEnoughMemoryError, match="'cell_size'"):
         FlowKMeans(10, 5).fit(make_rows('normal', 100, 4, 0))

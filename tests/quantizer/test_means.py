@@ -55,6 +55,6 @@ def test_bad_layout():
 
 
 def test_refuses_more_memory_than_there_is(monkeypatch):
-    monkeypatch.setattr('torch_geometric_cgt.quantizer.memory.available_memory', lambda _: 10)
+    monkeypatch.setattr('torch_geometric_cgt.utils.memory.available_memory', lambda _: 10)
     with pytest.raises(NotEnoughMemoryError, match="'num_clusters'"):
         cluster_means(X, LABELS, 2)

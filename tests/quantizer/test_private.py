@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from torch_geometric_cgt.audit.lower_bound import epsilon_lower_bound
 from torch_geometric_cgt.errors import BudgetError, LedgerError
 from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger
-from torch_geometric_cgt.privacy.lower_bound import epsilon_lower_bound
 from torch_geometric_cgt.quantizer import PrivateKMeans
 from torch_geometric_cgt.quantizer.private_plan import STAGES, plan_clustering
 

@@ -66,6 +66,6 @@ def test_bad_input(x, columns, message):
 
 
 def test_refuses_more_memory_than_there_is(monkeypatch):
-    monkeypatch.setattr('torch_geometric_cgt.quantizer.memory.available_memory', lambda _: 10)
+    monkeypatch.setattr('torch_geometric_cgt.utils.memory.available_memory', lambda _: 10)
     with pytest.raises(NotEnoughMemoryError, match="'n_components'"):
         reduce_features(make())

@@ -1,11 +1,7 @@
 import numpy as np
 import torch
 
-from torch_geometric_cgt.quantizer.task import (
-    out_of_fold_probabilities,
-    probe_accuracy,
-    task_space,
-)
+from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, probe_accuracy, task_space
 
 
 def blobs(n=300, seed=0):

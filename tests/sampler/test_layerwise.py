@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.conftest import random_graph
-from tests.sampler.promises import children_of
+from tests.helpers.promises import children_of
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.sampler import FastGCNSampler, InNeighbors, LADIESSampler
 from torch_geometric_cgt.sampler.layerwise import column_norms, draw_nodes, out_degree

@@ -3,7 +3,7 @@ import torch
 from torch_geometric.loader import graph_saint
 
 from tests.conftest import random_graph
-from tests.sampler.promises import check_promises
+from tests.helpers.promises import check_promises
 from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import UnsupportedError

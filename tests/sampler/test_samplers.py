@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import random_graph
-from tests.sampler.promises import check_promises
+from tests.helpers.promises import check_promises
 from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.sampler import (

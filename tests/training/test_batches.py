@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tests.training.tiny import model
+from tests.helpers.tiny import model
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.training import World
 from torch_geometric_cgt.training.batches import DRAW_BLOCK, Batches

@@ -5,16 +5,16 @@ import time
 import pytest
 import torch
 
-from tests.training.tiny import CONFIG, Killed, Y, draw, model, run, stop_after
+from tests.helpers.tiny import CONFIG, Killed, Y, draw, model, run, stop_after
 from torch_geometric_cgt import FitConfig
-from torch_geometric_cgt.data.files import (
+from torch_geometric_cgt.errors import CheckpointError, CorruptFileError, NotFiniteError
+from torch_geometric_cgt.training import World, fit
+from torch_geometric_cgt.utils.files import (
     read_sealed_json,
     read_tensors,
     write_sealed_json,
     write_tensors,
 )
-from torch_geometric_cgt.errors import CheckpointError, CorruptFileError, NotFiniteError
-from torch_geometric_cgt.training import World, fit
 
 
 def same(a, b) -> bool:
@@ -29,7 +29,7 @@ def test_killed_at_any_moment_and_resumed_gives_the_same_bits(tmp_path):
     whole = torch.load(tmp_path / 'whole.pt')
     assert 5 < len(whole['result']['train_nll']) < 60  # stopped early
     context = multiprocessing.get_context('forkserver')
-    context.set_forkserver_preload(['tests.training.tiny'])
+    context.set_forkserver_preload(['tests.helpers.tiny'])
     first = context.Process(target=int)  # waits for the imports, which are not to be killed
     first.start()
     first.join()

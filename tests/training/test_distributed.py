@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.training import tiny
+from tests.helpers import tiny
 from torch_geometric_cgt.errors import DistributedError
 from torch_geometric_cgt.training import World, join_world, resolve_device
 
@@ -33,7 +33,7 @@ def flat(path) -> torch.Tensor:
 def test_two_processes_follow_the_trajectory_of_one(tmp_path):
     for name in ['one', 'two']:
         (tmp_path / name).mkdir()
-    out = torchrun('tests.training.tiny', tmp_path / 'two')
+    out = torchrun('tests.helpers.tiny', tmp_path / 'two')
     assert out.returncode == 0, out.stderr[-2000:]
     tiny.several(tmp_path / 'one')
     one = torch.load(tmp_path / 'one' / '1.pt')

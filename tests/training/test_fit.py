@@ -7,8 +7,8 @@ from torch_geometric_cgt import CGTGenerator, FitConfig
 from torch_geometric_cgt.errors import CGTError
 from torch_geometric_cgt.training import World, evaluate, fit, resolve_device, sample
 from torch_geometric_cgt.training.fit import warmup_cosine
-from torch_geometric_cgt.training.seeds import seeded
 from torch_geometric_cgt.training.watch import Watch
+from torch_geometric_cgt.utils.seeds import seeded
 
 
 def model(seed=0, **kwargs) -> CGTGenerator:

@@ -208,7 +208,7 @@ def test_wrong_task_weight(wrong):
 
 def test_more_memory_than_there_is_is_refused_before_it_is_taken(monkeypatch):
     from torch_geometric_cgt.errors import NotEnoughMemoryError
-    from torch_geometric_cgt.quantizer import memory
+    from torch_geometric_cgt.utils import memory
 
     monkeypatch.setattr(memory, 'available_memory', lambda device='cpu': 1000)
     with pytest.raises(NotEnoughMemoryError, match=r'GiB are available: .*'):

@@ -16,9 +16,9 @@ from torch_geometric_cgt.benchmark.rows import as_rows
 from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
 from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, test_gnn, train_gnn
 from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
-from torch_geometric_cgt.datasets.config import stage_seed
-from torch_geometric_cgt.datasets.source import Source, check_source
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
+from torch_geometric_cgt.pipeline.config import stage_seed
+from torch_geometric_cgt.pipeline.source import Source, check_source
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 
 COLUMNS = ('original', 'quantized', 'generated', 'transfer')

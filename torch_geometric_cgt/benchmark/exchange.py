@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch_geometric_cgt.benchmark.evaluate import SourceTrees
 from torch_geometric_cgt.benchmark.graphs import GraphSpec, load_graph
 from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, evaluate_gnn, train_gnn
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.quantizer import reduce_features
 
 

@@ -20,7 +20,7 @@ from torch_geometric_cgt.benchmark.variants import find_variant
 from torch_geometric_cgt.data import TreeShape, random_split
 from torch_geometric_cgt.data.split import masks_of
 from torch_geometric_cgt.datasets import SyntheticCGTDataset, load_source
-from torch_geometric_cgt.datasets.source import check_source
+from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.transforms import AddNoisyEdges, BiasedTraining
 

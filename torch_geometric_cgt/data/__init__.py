@@ -1,5 +1,6 @@
 r"""Token trees, their geometry, and the forest and store views of them."""
 
+from torch_geometric_cgt.data.features import Rows, SparseRows
 from torch_geometric_cgt.data.forest import Forest, build_forest
 from torch_geometric_cgt.data.lazy_forest import LazyForest
 from torch_geometric_cgt.data.split import MASKS, NUM_SPLITS, masks_of, random_split, split_of
@@ -14,6 +15,8 @@ __all__ = [
     'Forest',
     'ForestGraphStore',
     'LazyForest',
+    'Rows',
+    'SparseRows',
     'TokenTrees',
     'TreeShape',
     'build_forest',

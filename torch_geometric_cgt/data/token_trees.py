@@ -1,33 +1,44 @@
-r"""The token-tree container: what the generator learns, samples and releases."""
+r"""The container of computation graphs: real, quantized or generated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_geometric_cgt.data.features import Rows
 from torch_geometric_cgt.data.forest import Forest, build_forest
 from torch_geometric_cgt.data.split import NUM_SPLITS, masks_of
 from torch_geometric_cgt.data.tree import TreeShape
 
-VALIDATE_BLOCK = 1 << 16  # trees that are looked at together
+VALIDATE_BLOCK = 1 << 16  # trees that are checked together
 
 
 @dataclass(frozen=True)
 class TokenTrees:
     r"""Computation graphs as rows of tokens.
 
+    A token is a row of a table of features. In a release the table is the
+    codebook, and a token is a cluster. For the original graph the table holds
+    the nodes, and a token is a node.
+
     Args:
-        tokens (torch.Tensor): The cluster id of each breadth-first slot,
+        tokens (torch.Tensor): The token of each breadth-first slot,
             ``[n, T]``; :obj:`num_tokens` marks a null slot.
         y (torch.Tensor): The label of each root, ``[n]``.
         split (torch.Tensor): The split code of each root, ``[n]``
             (see :mod:`torch_geometric_cgt.data.split`).
-        num_tokens (int): The number of clusters.
+        num_tokens (int): The number of tokens.
         num_classes (int): The number of labels.
         shape (TreeShape): The geometry of the trees.
+        x (torch.Tensor or SparseRows, optional): The features of each token,
+            ``[num_tokens, F]``. (default: :obj:`None`)
+        child_split (torch.Tensor, optional): The split codes of the children
+            of each root, ``[n, f]``, where these are nodes of a graph.
+            (default: :obj:`None`)
     """
 
     tokens: Tensor
@@ -36,6 +47,8 @@ class TokenTrees:
     num_tokens: int
     num_classes: int
     shape: TreeShape
+    x: Rows | None = None
+    child_split: Tensor | None = None
 
     def __len__(self) -> int:
         return self.tokens.size(0)
@@ -44,6 +57,39 @@ class TokenTrees:
     def real(self) -> Tensor:
         r"""The slots that are not null, ``[n, T]``."""
         return self.tokens != self.num_tokens
+
+    @property
+    def features(self) -> Rows:
+        r"""The table of features; an error where there is none."""
+        if self.x is None:
+            raise ValueError("These trees have no table of features 'x'")
+        return self.x
+
+    def rows(self, split: str) -> Tensor:
+        r"""The trees of one split.
+
+        Args:
+            split (str): One of :obj:`"train"`, :obj:`"val"`, :obj:`"test"`.
+        """
+        return masks_of(self.split)[f'{split}_mask'].nonzero().view(-1)
+
+    def map_tokens(
+        self, token: Tensor | None, num_tokens: int, x: Rows | None = None
+    ) -> TokenTrees:
+        r"""The same trees in terms of other tokens.
+
+        Args:
+            token (torch.Tensor, optional): The new token of each token,
+                ``[num_tokens]``. By default, tokens stay as they are.
+            num_tokens (int): The number of new tokens.
+            x (torch.Tensor or SparseRows, optional): The features of each new
+                token. (default: :obj:`None`)
+        """
+        tokens = self.tokens
+        if token is not None:
+            token = torch.cat([token, token.new_tensor([num_tokens])])  # null stays null
+            tokens = token[tokens.long()]
+        return replace(self, tokens=tokens, num_tokens=num_tokens, x=x)
 
     def validate(self) -> None:
         r"""Raises :class:`ValueError` unless the trees can be trusted."""
@@ -78,7 +124,12 @@ class TokenTrees:
         return build_forest(self.real, self.shape)
 
     def to_data(self, codebook: Tensor) -> Data:
-        r"""The forest as one graph, with cluster means as features."""
+        r"""The forest as one graph, with cluster means as features.
+
+        Args:
+            codebook (torch.Tensor): The features of each token,
+                ``[num_tokens, F]``.
+        """
         forest = self.forest()
         token = self.tokens.reshape(-1)[forest.slot].long()
         data = Data(x=codebook[token], edge_index=forest.edge_index)
@@ -91,19 +142,23 @@ class TokenTrees:
         return data
 
     def blocks(self, size: int) -> Iterator[TokenTrees]:
-        r"""All trees, so many at a time."""
+        r"""All trees, :obj:`size` at a time."""
         for start in range(0, len(self), size):
             yield self.select(slice(start, start + size))
 
     def select(self, index: Tensor | slice) -> TokenTrees:
-        r"""Some of the trees."""
-        return TokenTrees(
-            self.tokens[index],
-            self.y[index],
-            self.split[index],
-            self.num_tokens,
-            self.num_classes,
-            self.shape,
+        r"""Some of the trees.
+
+        Args:
+            index (torch.Tensor or slice): Which ones.
+        """
+        child_split = None if self.child_split is None else self.child_split[index]
+        return replace(
+            self,
+            tokens=self.tokens[index],
+            y=self.y[index],
+            split=self.split[index],
+            child_split=child_split,
         )
 
 

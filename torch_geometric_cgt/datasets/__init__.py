@@ -1,7 +1,6 @@
 r"""The synthetic dataset, and the paper's graphs as sources."""
 
 from torch_geometric_cgt.datasets.digits import Digits
-from torch_geometric_cgt.datasets.private_config import PrivateConfig
 from torch_geometric_cgt.datasets.sources import (
     CS,
     SOURCES,
@@ -16,6 +15,7 @@ from torch_geometric_cgt.datasets.sources import (
     load_source,
 )
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
+from torch_geometric_cgt.pipeline.private_config import PrivateConfig
 
 __all__ = [
     'CS',

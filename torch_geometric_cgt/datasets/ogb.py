@@ -14,11 +14,11 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 
 from torch_geometric_cgt.data import masks_of
-from torch_geometric_cgt.data.files import require_writable, write_tensors
 from torch_geometric_cgt.datasets.gzip_table import read_blocks, read_table
 from torch_geometric_cgt.datasets.ogb_download import download
 from torch_geometric_cgt.datasets.undirected import undirected
 from torch_geometric_cgt.errors import CorruptFileError, SourceError
+from torch_geometric_cgt.utils.files import require_writable, write_tensors
 
 RAW = ('edge', 'node-feat', 'node-label', 'num-node-list', 'num-edge-list')
 SPLITS = ('train', 'valid', 'test')

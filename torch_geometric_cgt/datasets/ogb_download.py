@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 from zipfile import BadZipFile
 
-from torch_geometric_cgt.data.files import require_writable
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.utils.files import require_writable
 
 
 def download(name: str, folder: Path, missing: Sequence[str]) -> None:

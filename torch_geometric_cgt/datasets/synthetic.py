@@ -24,23 +24,23 @@ from torch_geometric_cgt.data import (
     TreeShape,
     root_nodes,
 )
-from torch_geometric_cgt.data.files import atomic_folder, require_writable
-from torch_geometric_cgt.datasets.build import build
-from torch_geometric_cgt.datasets.cache import cache_name, read_cache, write_cache
-from torch_geometric_cgt.datasets.config import BuildConfig
-from torch_geometric_cgt.datasets.private_build import with_declared_labels
-from torch_geometric_cgt.datasets.private_config import PrivateConfig
-from torch_geometric_cgt.datasets.release import Release, read_release, write_release
-from torch_geometric_cgt.datasets.source import Source, check_source
 from torch_geometric_cgt.datasets.sources import cache_folder
-from torch_geometric_cgt.datasets.work import exclusive
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
+from torch_geometric_cgt.models.private_model import PrivateTreeModel
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.privacy import Card
-from torch_geometric_cgt.privacy.private_model import PrivateTreeModel
-from torch_geometric_cgt.quantizer.memory import check_memory
+from torch_geometric_cgt.pipeline.build import build
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.private_build import with_declared_labels
+from torch_geometric_cgt.pipeline.private_config import PrivateConfig
+from torch_geometric_cgt.pipeline.source import Source, check_source
+from torch_geometric_cgt.pipeline.work import exclusive
+from torch_geometric_cgt.release.cache import cache_name, read_cache, write_cache
+from torch_geometric_cgt.release.card import Card
+from torch_geometric_cgt.release.release import Release, read_release, write_release
 from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.training import FitConfig, World, join_world, resolve_device
+from torch_geometric_cgt.utils.files import atomic_folder, require_writable
+from torch_geometric_cgt.utils.memory import check_memory
 
 BYTES_PER_NODE = 100  # of a forest beside its features: edges, masks and what makes them
 
@@ -320,7 +320,7 @@ class SyntheticCGTDataset(Dataset):
                 whose noise came from a seed may be written, which guarantees
                 nothing. (default: :obj:`False`)
         """
-        if getattr(self.privacy, 'seeded_noise', False) and not accept_seeded_noise:
+        if self.privacy.seeded_noise and not accept_seeded_noise:
             raise ValueError(
                 "The noise of this dataset was drawn from a seed ('noise_seed'), so that nothing "
                 'is guaranteed. Build it without a seed to release it; for tests, use '
@@ -352,7 +352,7 @@ class SyntheticCGTDataset(Dataset):
     def __repr__(self) -> str:
         name, privacy = self.card['source']['name'], self.privacy
         promise = f'epsilon={privacy.epsilon:g}' if privacy.k is None else f'k={privacy.k}'
-        if getattr(privacy, 'seeded_noise', False):
+        if privacy.seeded_noise:
             promise = f'no guarantee: seeded noise, {promise}'
         return f'{self.__class__.__name__}({name}, {promise}, trees={len(self.trees)})'
 

@@ -12,12 +12,7 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.nn.check import check_arguments, check_scene, check_trees
 from torch_geometric_cgt.nn.children import IndependentChildren, TypedChildren
 from torch_geometric_cgt.nn.family import Family, Parents
-from torch_geometric_cgt.nn.layout import (
-    Layout,
-    factorised_layout,
-    num_positions,
-    sequence_layout,
-)
+from torch_geometric_cgt.nn.layout import Layout, factorised_layout, num_positions, sequence_layout
 from torch_geometric_cgt.nn.plan import Plan, tree_index
 from torch_geometric_cgt.nn.prefixes import Prefixes
 from torch_geometric_cgt.nn.streams import TwoStreams

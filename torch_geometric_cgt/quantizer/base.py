@@ -9,7 +9,6 @@ from torch import Tensor
 
 from torch_geometric_cgt.quantizer.distance import centers_of, inertia_of
 from torch_geometric_cgt.quantizer.diversity import diversify
-from torch_geometric_cgt.quantizer.rows import work_dtype
 from torch_geometric_cgt.quantizer.validate import (
     as_labels,
     as_matrix,
@@ -17,6 +16,7 @@ from torch_geometric_cgt.quantizer.validate import (
     check_positive,
     check_sizes,
 )
+from torch_geometric_cgt.utils.rows import work_dtype
 
 
 class Quantizer(ABC):

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric_cgt.quantizer.distance import candidate_costs, centers_of, standardize
 from torch_geometric_cgt.quantizer.flow import flow_assign
 from torch_geometric_cgt.quantizer.greedy import greedy_assign
-from torch_geometric_cgt.quantizer.rows import rows_per_block
+from torch_geometric_cgt.utils.rows import rows_per_block
 
 
 def refine_cell(

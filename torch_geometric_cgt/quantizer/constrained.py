@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.quantizer.base import Quantizer
 from torch_geometric_cgt.quantizer.distance import centers_of, inertia_of
-from torch_geometric_cgt.quantizer.memory import check_memory
+from torch_geometric_cgt.utils.memory import check_memory
 
 # The package rounds 1,000 times a distance to 32 bits. Within this radius it neither overflows
 # nor loses digits that matter.

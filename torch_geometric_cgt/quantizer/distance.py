@@ -3,7 +3,7 @@ r"""Squared Euclidean distances between rows and centres, and the inertia they a
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.rows import BLOCK_ELEMENTS, rows_per_block
+from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, rows_per_block
 
 
 def standardize(x: Tensor) -> tuple[Tensor, Tensor, float]:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.quantizer.distance import centers_of, squared_distance
 from torch_geometric_cgt.quantizer.homogeneity import label_counts
-from torch_geometric_cgt.quantizer.rows import BLOCK_ELEMENTS, work_dtype
+from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, work_dtype
 
 NUM_NEIGHBORS = 16  # Clusters that are asked for a row before clusters are merged.
 

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch_geometric_cgt.quantizer.base import Quantizer
 from torch_geometric_cgt.quantizer.cell import refine_cell
 from torch_geometric_cgt.quantizer.distance import centers_of, inertia_of
-from torch_geometric_cgt.quantizer.memory import check_memory
-from torch_geometric_cgt.quantizer.rows import BLOCK_ELEMENTS, work_dtype
 from torch_geometric_cgt.quantizer.split import split_clusters, split_rows
 from torch_geometric_cgt.quantizer.validate import check_positive
+from torch_geometric_cgt.utils.memory import check_memory
+from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, work_dtype
 
 MIN_CELL_CLUSTERS = 8  # Cells of fewer clusters leave the rows too little to choose from.
 STEPS_PER_CELL = 2  # Then the boundaries between cells matter more than what is inside them.

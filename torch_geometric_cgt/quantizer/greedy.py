@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.quantizer.distance import squared_distance
-from torch_geometric_cgt.quantizer.rows import BLOCK_ELEMENTS
+from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS
 
 
 def greedy_assign(x: Tensor, centers: Tensor, size_min: Tensor) -> Tensor:

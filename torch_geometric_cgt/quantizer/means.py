@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.memory import check_memory
-from torch_geometric_cgt.quantizer.rows import row_blocks, rows_per_block
 from torch_geometric_cgt.quantizer.validate import as_labels, check_positive
+from torch_geometric_cgt.utils.memory import check_memory
+from torch_geometric_cgt.utils.rows import row_blocks, rows_per_block
 
 
 def cluster_means(x: Tensor, labels: Any, num_clusters: int) -> Tensor:

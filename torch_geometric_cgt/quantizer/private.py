@@ -13,10 +13,7 @@ from torch_geometric_cgt.privacy.budget import Budget
 from torch_geometric_cgt.privacy.entry import Entry
 from torch_geometric_cgt.privacy.ledger import Ledger
 from torch_geometric_cgt.privacy.mechanisms import noisy_median, row_norms
-from torch_geometric_cgt.quantizer.private_centers import (
-    centers_per_label,
-    centers_without_labels,
-)
+from torch_geometric_cgt.quantizer.private_centers import centers_per_label, centers_without_labels
 from torch_geometric_cgt.quantizer.private_plan import (
     MEDIAN_STEPS,
     STAGES,

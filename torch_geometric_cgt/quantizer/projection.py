@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.privacy.mechanisms import row_norms, scale_rows
-from torch_geometric_cgt.quantizer.rows import row_blocks, rows_per_block
+from torch_geometric_cgt.utils.rows import row_blocks, rows_per_block
 
 
 def random_projection(num_features: int, n_components: int, seed: int = 0) -> Tensor:

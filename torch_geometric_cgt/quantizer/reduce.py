@@ -3,15 +3,15 @@ r"""Fewer features to cluster by: principal components without densifying the ma
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.memory import check_memory
-from torch_geometric_cgt.quantizer.rows import (
+from torch_geometric_cgt.quantizer.validate import as_matrix, check_positive
+from torch_geometric_cgt.utils.memory import check_memory
+from torch_geometric_cgt.utils.rows import (
     BLOCK_ELEMENTS,
     row_blocks,
     rows_per_block,
     to_csr,
     work_dtype,
 )
-from torch_geometric_cgt.quantizer.validate import as_matrix, check_positive
 
 OVERSAMPLE = 16  # Extra directions, so that the last ones asked for converge too.
 NUM_ITERATIONS = 6

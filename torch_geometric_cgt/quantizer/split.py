@@ -5,7 +5,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.quantizer.distance import squared_distance, standardize
 from torch_geometric_cgt.quantizer.greedy import greedy_assign
-from torch_geometric_cgt.quantizer.rows import work_dtype
+from torch_geometric_cgt.utils.rows import work_dtype
 
 NUM_PARTS = 32  # Parts per split: few enough to be quick, enough to follow the shape of the data.
 SAMPLE_ROWS = 256 * NUM_PARTS  # Enough rows to place the parts; all rows are then assigned.

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.rows import row_blocks, rows_per_block, work_dtype
+from torch_geometric_cgt.utils.rows import row_blocks, rows_per_block, work_dtype
 
 
 def as_matrix(x: Any, name: str = 'X') -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.rows import (
+from torch_geometric_cgt.utils.rows import (
     csr_matrix,
     row_blocks,
     rows_per_block,

@@ -14,7 +14,7 @@ from torch_geometric_cgt.nn.moving import Movable
 from torch_geometric_cgt.nn.plan import Plan
 from torch_geometric_cgt.training.config import FitConfig
 from torch_geometric_cgt.training.distributed import World
-from torch_geometric_cgt.training.seeds import seeded
+from torch_geometric_cgt.utils.seeds import seeded
 
 DRAW_BLOCK = 128  # roots per call of the sampler, a part of what a seed means
 

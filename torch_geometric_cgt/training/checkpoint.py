@@ -14,17 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data.files import (
+from torch_geometric_cgt.errors import CheckpointError, CorruptFileError
+from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.training.config import FitResult
+from torch_geometric_cgt.training.distributed import World
+from torch_geometric_cgt.utils.files import (
     atomic_folder,
     read_sealed_json,
     read_tensors,
     write_sealed_json,
     write_tensors,
 )
-from torch_geometric_cgt.errors import CheckpointError, CorruptFileError
-from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.training.config import FitResult
-from torch_geometric_cgt.training.distributed import World
 
 FORMAT = 1
 TENSORS, STATE = 'state.safetensors', 'state.json'

@@ -20,9 +20,9 @@ from torch_geometric_cgt.training.config import FitConfig, FitResult
 from torch_geometric_cgt.training.device import fork_rng
 from torch_geometric_cgt.training.distributed import World
 from torch_geometric_cgt.training.loss import batch_loss, evaluate
-from torch_geometric_cgt.training.seeds import derive_seed
 from torch_geometric_cgt.training.step import train_step
 from torch_geometric_cgt.training.watch import Watch
+from torch_geometric_cgt.utils.seeds import derive_seed
 
 
 def fit(

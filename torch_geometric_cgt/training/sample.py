@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.training.seeds import seeded
+from torch_geometric_cgt.utils.seeds import seeded
 
 BLOCK = 4096  # trees per batch, a part of what a seed means
 

@@ -13,7 +13,7 @@ from torch_geometric_cgt.training.config import FitConfig
 from torch_geometric_cgt.training.device import seed_global
 from torch_geometric_cgt.training.distributed import World
 from torch_geometric_cgt.training.loss import batch_loss
-from torch_geometric_cgt.training.seeds import derive_seed
+from torch_geometric_cgt.utils.seeds import derive_seed
 
 
 def train_step(

@@ -25,11 +25,11 @@ from torch_geometric_cgt.quantizer import (
     reduce_features,
 )
 from torch_geometric_cgt.quantizer.distance import nearest_center
-from torch_geometric_cgt.quantizer.memory import check_memory
 from torch_geometric_cgt.quantizer.order import nearby_order
 from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
 from torch_geometric_cgt.quantizer.words import is_bag_of_words, tf_idf
 from torch_geometric_cgt.transforms.calibrate import calibrate_weight
+from torch_geometric_cgt.utils.memory import check_memory
 
 METHODS = ('kmeans', 'exact', 'dp')
 TRIAL_ROWS = 50_000  # are enough to find the weight of the task

@@ -1,0 +1,256 @@
+"""The whole audit of a small release."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.benchmark.test_evaluate import Page
+from tests.conftest import random_graph
+from tests.helpers.attacked import CONFIG, memorise
+from tests.report.test_page import CHROMIUM, look
+from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt.audit import CHECKS, find_build, run_audit
+from torch_geometric_cgt.audit.halves import halve
+from torch_geometric_cgt.errors import CorruptFileError, SourceError
+from torch_geometric_cgt.pipeline.source import check_source
+from torch_geometric_cgt.release.release import Release
+from torch_geometric_cgt.report.audit_page import render_audit, write_audit
+
+CHEAP = ('groups', 'support', 'copies', 'closest')
+NAMES = [
+    'Size of groups',
+    'Codewords are means',
+    'Statements of the card',
+    'Support of paths',
+    'Copies of source trees',
+    'Distance to the closest record',
+]
+
+
+QUICK = {
+    'k': 10,
+    'task_weight': 0,
+    'num_neighbors': [3, 2],
+    'log': False,
+    'device': 'cpu',
+    'generator_args': {'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
+    'fit_config': FitConfig(epochs=1, batch_size=32),
+}
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp('root')
+
+
+@pytest.fixture(scope='module')
+def dataset(root):
+    return SyntheticCGTDataset(random_graph(), **QUICK, root=root)
+
+
+@pytest.fixture(scope='module')
+def audited(dataset):
+    return run_audit(dataset, random_graph(), num_canaries=20, device='cpu', log=False)
+
+
+@pytest.fixture(scope='module')
+def page(audited):
+    return render_audit(audited.to_dict())
+
+
+def test_all_checks(dataset, audited, tmp_path):
+    names = [check.name for check in audited.checks]
+    assert names[: len(NAMES)] == NAMES and names[-1].startswith('Canaries')
+    assert {'membership', 'attribute', 'canary'} <= set(audited.details)
+    assert all(check.verdict == 'passed' for check in audited.checks[:3])
+    for check in audited.checks:  # a verdict has a threshold, and that an origin
+        assert (check.verdict == 'descriptive') == (check.threshold is None)
+        assert check.says and (check.origin or check.verdict == 'descriptive')
+    paths = write_audit(tmp_path, audited)
+    assert [path.name for path in paths] == ['audit.json', 'audit.html']
+    content = json.loads(paths[0].read_text())
+    assert content['passed'] == audited.passed and len(content['checks']) == len(names)
+    assert content['settings']['unit'] == 'node' and content['card'] == dataset.card
+    for path in paths:  # exact statistics of the source are in it
+        assert 'Do not publish this audit' in path.read_text()
+
+
+def test_the_page_stands_by_itself(audited, page):
+    assert all(check.name in page for check in audited.checks) and page.count('<svg') == 2
+    found = Page(page)
+    assert found.links == [] and 'script' not in found.tags
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason='there is no chromium to open the page with')
+def test_the_page_in_a_browser(page, tmp_path):
+    for found in look(page, tmp_path, [360, 1200]):
+        assert found['errors'] == [] and found['loaded'] == 0
+        assert found['needed'] == found['width']  # nothing sticks out
+        assert len(found['tables']) == page.count('<table') and min(found['tables']) > 20
+        assert max(found['boxes']) <= found['width']
+        assert len(found['figures']) == 2
+        assert all(w > 150 and h > 80 for w, h in found['figures'])
+
+
+def test_the_page_escapes_and_counts_what_failed(graph, dataset):
+    audit = run_audit(dataset, graph, CHEAP, min_support=1000, log=False)
+    assert [check.name for check in audit.failed] == ['Support of paths'] and not audit.passed
+    card = {**audit.card, 'source': {**audit.card['source'], 'name': '<script>'}}
+    page = render_audit({**audit.to_dict(), 'card': card})
+    assert '1 of 6 checks failed' in page and '<script>' not in page
+
+
+def test_a_release_alone_is_audited_by_its_card_and_nearest_codewords(graph, dataset, tmp_path):
+    dataset.save(tmp_path / 'release')
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    audit = run_audit(loaded, graph, CHEAP, log=False)
+    assert audit.settings['tokens'] == 'nearest codeword'
+    assert [check.name for check in audit.checks] == [NAMES[0], *NAMES[3:]]
+    same = run_audit(loaded.release, graph, CHEAP, log=False)
+    assert same.to_dict() == audit.to_dict()
+    own = run_audit(dataset, graph, CHEAP, log=False)
+    assert own.settings['tokens'] == 'own group'
+
+
+def test_a_build_is_found_again_by_its_release(graph, dataset, root):
+    checked = check_source(graph)
+    found = find_build(dataset.release, checked, root)
+    assert found is not None and torch.equal(found.cluster, dataset.cluster)
+    assert find_build(dataset.release, check_source(random_graph(seed=1)), root) is None
+    trees = dataset.release.trees
+    other = replace(dataset.release, trees=replace(trees, tokens=trees.tokens.flip(0)))
+    assert find_build(other, checked, root) is None
+    privacy = {**dataset.card['privacy'], 'k': 50}
+    lie = replace(dataset.release, card={**dataset.card, 'privacy': privacy})
+    with pytest.raises(CorruptFileError, match=r"\['privacy'\] were changed"):
+        find_build(lie, checked, root)
+
+
+def test_the_promise_of_the_support_rule_is_counted(graph, root, tmp_path):
+    ruled = SyntheticCGTDataset(graph, **QUICK, root=root, min_support=3)
+    (check,) = run_audit(ruled, graph, ('support',)).checks
+    assert check.verdict == 'passed' and check.threshold == 3.0 <= check.value
+    assert check.origin == 'the promise of the card: min_support = 3'
+    (check,) = run_audit(ruled, graph, ('support',), min_support=1000).checks
+    assert check.verdict == 'failed' and check.origin == 'asked for: min_support = 1000'
+    (check,) = run_audit(ruled.release, graph, ('support',)).checks  # without the groups
+    assert check.verdict == 'descriptive' and 'were not at hand' in check.says
+    trees = ruled.release.trees
+    spoilt = replace(trees, y=trees.y.roll(1))
+    dataset = SimpleNamespace(
+        release=replace(ruled.release, trees=spoilt), cluster=ruled.cluster, generator=None
+    )
+    (check,) = run_audit(dataset, graph, ('support',)).checks
+    assert check.verdict == 'failed' and check.value < 3
+
+
+class PrivateRelease(Release):
+    """With the card of a differentially private release, which has no groups."""
+
+    @property
+    def privacy(self):
+        return SimpleNamespace(epsilon=0.1, delta=1e-6, protects='record', unit='', k=None)
+
+
+def test_a_private_release_is_held_to_its_claim():
+    graph = random_graph(300, 600)
+    members = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.5
+    inside = halve(check_source(graph), members, 'record').inside
+    built = memorise(inside, CONFIG)
+    release = PrivateRelease(built.trees, built.codebook, _card_of(inside, built))
+    checks = ('groups', *CHECKS[1:-1])
+    audit = run_audit(release, graph, checks, members=members, log=False)
+    assert not any(name in NAMES[:3] for name in (check.name for check in audit.checks))
+    area = next(check for check in audit.checks if 'area' in check.name)
+    assert area.verdict == 'failed' and 'epsilon = 0.1, delta = 1e-06' in area.origin
+    assert audit.settings['unit'] == 'record'
+    card = {**audit.card, 'privacy': {'epsilon': 0.1, 'delta': 1e-6, 'protects': 'record'}}
+    card |= {'num_trees': 3, 'created': 'today'}
+    assert 'epsilon = 0.1' in render_audit({**audit.to_dict(), 'card': card})
+
+
+def test_a_claim_for_a_node_is_attacked_by_its_record_and_says_so(monkeypatch):
+    claim = SimpleNamespace(epsilon=1.0, delta=1e-6, protects='node', unit='', k=None)
+    monkeypatch.setattr(PrivateRelease, 'privacy', claim)
+    graph = random_graph(300, 600)
+    members = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.5
+    inside = halve(check_source(graph), members, 'record').inside
+    built = memorise(inside, CONFIG)
+    release = PrivateRelease(built.trees, built.codebook, _card_of(inside, built))
+    audit = run_audit(release, graph, ('membership', 'attribute'), members=members, log=False)
+    assert audit.settings['unit'] == 'record' and len(audit.checks) >= 4
+    for check in audit.checks:
+        assert 'What is attacked is one record' in check.says
+        assert 'The claim is for a node' in check.says
+
+
+def test_a_release_of_known_members_is_attacked_itself():
+    """A memorising build from half of the nodes, with a card that fits."""
+    graph = random_graph(300, 600)
+    members = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.5
+    inside = halve(check_source(graph), members).inside
+    built = memorise(inside, CONFIG)
+    release = Release(built.trees, built.codebook, _card_of(inside, built))
+    audit = run_audit(release, graph, ('copies', 'membership', 'attribute'), members=members)
+    failed = [check.name for check in audit.failed]
+    assert 'Copies of source trees' in failed
+    assert 'Membership inference: area under the curve' in failed
+    assert audit.settings['halves'] == 'given'
+    with pytest.raises(SourceError, match='nodes: 300 in the source'):
+        run_audit(release, graph, ('copies',))
+
+
+def _card_of(source, built):
+    numbers = {
+        'num_nodes': source.data.num_nodes,
+        'num_edges': source.data.num_edges,
+        'num_features': source.data.num_features,
+        'num_classes': source.num_classes,
+        'num_labelled': source.root.numel(),
+    }
+    privacy = {
+        'mechanism': 'k-anonymity',
+        'k': 5,
+        'k_reached': 5,
+        'num_clusters': len(built.codebook),
+        'homogeneous': 0,
+        'l_reached': 1,
+        't_closeness': 0.5,
+        'task_weight': 0.0,
+        'unique_share': 0.5,
+        'epsilon': None,
+        'delta': None,
+    }
+    source = {'name': 'Data', **numbers}
+    return {'source': source, 'privacy': privacy, 'parameters': CONFIG.to_dict()}
+
+
+def test_a_source_that_does_not_fit_is_refused_with_why(dataset):
+    with pytest.raises(SourceError, match=r'not made from this source.*nodes: 130 in the source'):
+        run_audit(dataset, random_graph(130), CHEAP)
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ({'checks': ('support', 'luck')}, r"\['luck'\]; choose from \['groups'"),
+        ({'confidence': 1.0}, "'confidence'"),
+        ({'min_support': 0}, "'min_support' must be at least 1"),
+        ({'num_canaries': 0}, "'num_canaries'"),
+        ({'max_epsilon': -1.0}, "'max_epsilon'"),
+        ({'unit': 'edge'}, "got 'edge'"),
+        ({'members': torch.zeros(3, dtype=torch.bool)}, '120 nodes'),
+    ],
+)
+def test_bad_input(graph, dataset, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        run_audit(dataset, graph, **arguments)
+
+
+def test_checks_are_methods_of_a_run():
+    from torch_geometric_cgt.audit.run import AuditRun
+
+    assert all(callable(getattr(AuditRun, name)) for name in CHECKS)

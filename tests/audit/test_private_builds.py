@@ -1,0 +1,58 @@
+"""Canaries in real private builds: below every claim, and found out without the noise."""
+
+import pytest
+import torch
+
+from tests.conftest import random_graph
+from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.private_config import PrivateConfig
+from torch_geometric_cgt.pipeline.source import check_source
+from torch_geometric_cgt.privacy import mechanisms
+
+NUM_CANARIES = 400
+DP_SGD = {'epochs': 3.0, 'batch_size': 200, 'hidden_channels': 16}
+PRIVATE = [
+    {'epsilon': 0.5},
+    {'epsilon': 1.0},
+    {'epsilon': 2.0},
+    {'epsilon': 3.0},
+    {'epsilon': 1.0, 'form': 'dp_sgd', 'dp_sgd': DP_SGD},
+    {'epsilon': 3.0, 'form': 'dp_sgd', 'dp_sgd': DP_SGD},
+    {'epsilon': 3.0, 'unit': 'node'},
+]
+
+
+def audit(private):
+    """An audit of a build, and the claim that it is held against."""
+    graph = random_graph(num_nodes=1000, num_edges=3000, num_features=60)
+    rare = torch.zeros(1000, NUM_CANARIES)  # words that nobody uses but canaries
+    graph.x = torch.cat([(graph.x > 1.5).float(), rare], dim=1)
+    source = check_source(graph)
+    private = PrivateConfig(**{'form': 'histograms', 'noise_seed': 0, 'delta': 1e-4, **private})
+    config = BuildConfig(num_neighbors=(3, 2), private=private)
+    limit = sharpest(claim_of(source, config, NUM_CANARIES), NUM_CANARIES)
+    mechanism = mechanism_on(torch.device('cpu'), log=False)
+    return audit_canaries(source, config, mechanism, NUM_CANARIES, limit.delta), limit
+
+
+@pytest.fixture
+def without_noise(monkeypatch):
+    """Builds whose ledger is right and whose noise is missing."""
+    nothing = lambda size, sigma, generator=None: torch.zeros(size, dtype=torch.long)  # noqa: E731
+    monkeypatch.setattr(mechanisms, 'discrete_gaussian', nothing)
+
+
+@pytest.mark.parametrize('private', PRIVATE, ids=str)
+def test_the_bound_stays_below_a_claim_that_it_could_exceed(private):
+    found, limit = audit(private)
+    assert limit.delta < 1e-4 and private['epsilon'] < limit.epsilon < found.most
+    check = found.check(limit)
+    assert check.verdict == 'passed' and check.value <= check.threshold == limit.epsilon
+
+
+@pytest.mark.parametrize('private', [PRIVATE[1], PRIVATE[4], PRIVATE[6]], ids=str)
+def test_without_its_noise_the_same_build_is_found_out(private, without_noise):
+    found, limit = audit(private)
+    assert found.best.epsilon > limit.epsilon > 1
+    assert found.check(limit).verdict == 'failed'

@@ -1,0 +1,153 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.benchmark.variants import find_variant
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.models.min_support import SupportRule
+from torch_geometric_cgt.models.paths import PathSupport
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.release.card import Card
+
+SHAPE = TreeShape((2, 1))
+NULL = 3
+
+
+def enforce(tokens, y, source, source_y, min_support, shape=SHAPE, root=None):
+    rule = SupportRule(torch.tensor(source), torch.tensor(source_y), min_support, NULL, shape, root)
+    return rule(torch.tensor(tokens), torch.tensor(y), torch.Generator().manual_seed(0))
+
+
+SOURCE = [[0, 1, 3, 2, 3], [0, 1, 3, 2, 3], [0, 1, 2, 2, 3], [2, 3, 3, 3, 3]]
+
+
+def test_what_has_support_stays_and_the_rest_is_redrawn_or_cut():
+    trees = [[0, 1, 3, 2, 3], [0, 2, 1, 3, 0], [2, 1, 3, 2, 3]]
+    out = enforce(trees, [0, 0, 0], SOURCE, [0] * 4, 2)
+    # Two roots or more: 0, 0 1, 0 1 2. The child 2 becomes 1, the only one that can stand
+    # there, and has no child still; the grandchild 0 becomes 2. The root 2 becomes 0.
+    assert out.tolist() == [[0, 1, 3, 2, 3], [0, 1, 1, 3, 2], [0, 1, 3, 2, 3]]
+
+
+def test_a_slot_without_any_supported_token_becomes_null_with_all_below():
+    shape = TreeShape((1, 1))
+    source = [[0, 0, 0], [0, 1, 1], [0, 2, 2]]
+    out = enforce([[0, 1, 1]], [0], source, [0] * 3, 2, shape=shape)
+    assert out.tolist() == [[0, 3, 3]]
+
+
+def test_tokens_are_redrawn_with_their_weight_below_label_and_parent():
+    shape = TreeShape((1,))
+    # Below (label 0, token 0): 1 from three roots, 2 from nine. Label 1 must not matter.
+    source = [[0, 1]] * 3 + [[0, 2]] * 9 + [[0, 1]] * 50
+    y = [0] * 12 + [1] * 50
+    out = enforce([[0, 0]] * 4000, [0] * 4000, source, y, 2, shape=shape)
+    share = (out[:, 1] == 2).double().mean()
+    assert set(out[:, 1].tolist()) == {1, 2} and abs(float(share) - 0.75) < 0.03
+
+
+def test_many_trees_of_one_root_are_no_support():
+    shape = TreeShape((1,))
+    source = [[0, 1]] * 5 + [[0, 2]] * 2
+    root = torch.tensor([0, 0, 0, 0, 0, 1, 2])
+    out = enforce([[0, 1]], [0], source, [0] * 7, 2, shape, root)
+    assert out.tolist() == [[0, 2]]
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match='got 0'):
+        enforce([[0, 1, 3, 2, 3]], [0], SOURCE, [0] * 4, 0)
+    # label 0 has the root 0 three times, label 4 has no root twice
+    with pytest.raises(ValueError, match=r'labels \[4\] without a root.* use at most 1'):
+        enforce([[0, 1, 3, 2, 3]], [0], [*SOURCE, [0, 3, 3, 3, 3]], [0, 0, 0, 0, 4], 2)
+    with pytest.raises(ValueError, match=r'labels \[0\] without a root.* use at most 3'):
+        enforce([[0, 1, 3, 2, 3]], [0], SOURCE, [0] * 4, 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([(1,), (3,), (2, 2), (2, 1, 2)]),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 2**31),
+)
+def test_every_path_has_the_support_and_null_stays_null(fan_outs, num_tokens, min_support, seed):
+    shape, rng = TreeShape(fan_outs), torch.Generator().manual_seed(seed)
+    source, y = random_trees(60, num_tokens, shape, rng)
+    trees, labels = random_trees(40, num_tokens, shape, rng)
+    try:
+        rule = SupportRule(source, y, min_support, num_tokens, shape)
+    except ValueError as error:
+        assert 'labels' in str(error)
+        return
+    out = rule(trees, labels, rng)
+    real = out != num_tokens
+    support = PathSupport.of(source, y, num_tokens, shape)
+    assert bool((support.count(out, labels)[real] >= min_support).all())
+    assert shape.check_nulls(real) and not bool((real & (trees == num_tokens)).any())
+    fine = ((support.count(trees, labels) >= min_support) | (trees == num_tokens)).all(dim=1)
+    assert torch.equal(out[fine], trees[fine])
+    assert torch.equal(rule(out, labels, rng), out)
+
+
+def random_trees(num, num_tokens, shape, rng):
+    tokens = torch.randint(num_tokens + 1, (num, shape.num_slots), generator=rng)
+    tokens[:, 0] = tokens[:, 0].clamp(max=num_tokens - 1)
+    for slot in range(1, shape.num_slots):
+        tokens[tokens[:, shape.parent[slot]] == num_tokens, slot] = num_tokens
+    return tokens, torch.randint(2, (num,), generator=rng)
+
+
+def test_a_build_with_the_rule(graph, quick):
+    free = SyntheticCGTDataset(graph, **quick)
+    ruled = SyntheticCGTDataset(graph, **quick, min_support=3)
+    assert ruled.card['parameters']['min_support'] == ruled.privacy.min_support == 3
+    assert 'at least 3 source nodes' in ruled.privacy.guaranteed[-1]
+    assert 'at least 3 source nodes' in ruled.privacy.not_guaranteed[-1]
+    # Nobody has to look at draws: whoever shows a path has such nodes around.
+    data, cluster = graph, ruled.cluster
+    parents = [data.edge_index[0][data.edge_index[1] == node] for node in range(data.num_nodes)]
+    shown = {}
+    for root in range(data.num_nodes):
+        y, c = int(data.y[root]), cluster.tolist()
+        for child in parents[root].tolist():
+            shown.setdefault((y, c[root], c[child]), set()).add(root)
+            for last in parents[child].tolist():
+                shown.setdefault((y, c[root], c[child], c[last]), set()).add(root)
+    trees = ruled.trees
+    num_paths = 0
+    for tree, y in zip(trees.tokens.tolist(), trees.y.tolist(), strict=True):
+        for slot, parent in enumerate(trees.shape.parent.tolist()):
+            if slot == 0 or tree[slot] == trees.num_tokens:
+                continue
+            path = (
+                [tree[parent], tree[slot]] if parent == 0 else [tree[0], tree[parent], tree[slot]]
+            )
+            num_paths += 1
+            assert len(shown[(y, *path)]) >= 3
+    assert num_paths > 100
+    # Without the rule there are others, and nothing of it in names and cards.
+    assert free.privacy.min_support is None and 'min_support' not in free.card['privacy']
+    assert 'min_support' not in free.card['parameters']
+    assert not torch.equal(free.tokens, ruled.tokens)
+    with pytest.raises(ValueError, match='leaves the labels'):
+        SyntheticCGTDataset(graph, **quick, min_support=100)
+
+
+def test_configurations_and_cards_come_back():
+    for config in (BuildConfig(), BuildConfig(k=5, min_support=4, num_neighbors=(3, 2, 1))):
+        assert BuildConfig.from_dict(config.to_dict()) == config
+    with pytest.raises(ValueError, match="'min_support' must be at least 1"):
+        BuildConfig(min_support=0)
+    card = Card('k-anonymity', 4, 5, 6, 0, 2, 0.1, 0.0, 0.5, min_support=4)
+    assert Card.from_dict(card.to_dict()) == card
+
+
+def test_variants_of_the_benchmark():
+    assert find_variant('min_support=5').build == {'min_support': 5}
+    assert find_variant('k=100').build == {'k': 100}
+    for name in ('seed=5', 'min_support=', 'k=few'):
+        with pytest.raises(ValueError, match=r'min_support=\.\.\.'):
+            find_variant(name)

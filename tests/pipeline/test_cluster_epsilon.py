@@ -1,0 +1,55 @@
+"""Private feature vectors in a release that is not private otherwise."""
+
+import json
+
+import pytest
+
+from tests.conftest import random_graph
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.private_config import PrivateConfig
+
+
+def test_feature_vectors_cost_epsilon_and_nothing_else_is_promised(quick, tmp_path):
+    graph = random_graph(num_nodes=400, num_edges=900)
+    dataset = SyntheticCGTDataset(graph, cluster_epsilon=20, **quick)
+    card = dataset.privacy
+    assert 15 < card.cluster_epsilon <= 20.1 and card.cluster_delta == pytest.approx(400**-1.1)
+    assert card.epsilon is None and card.delta is None and card.k == 1 and card.unit == 'node'
+    assert card.num_clusters == len(dataset.codebook) and dataset.codebook.size(1) == 8
+    assert len(card.guaranteed) == 1 and 'differentially private' in card.guaranteed[0]
+    text = ' '.join(card.not_guaranteed)
+    assert 'not end-to-end' in text and 'No k is guaranteed' in text
+
+    dataset.save(tmp_path / 'release')
+    content = json.loads((tmp_path / 'release' / 'card.json').read_text())
+    assert content['privacy']['mechanism'] == 'private clusters'
+    assert content['parameters']['cluster_epsilon'] == 20
+    readme = (tmp_path / 'release' / 'README.md').read_text()
+    assert 'reached k' not in readme and 'not end-to-end' in readme
+    assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == card
+
+
+def test_builds_without_it_keep_their_names():
+    assert 'cluster_epsilon' not in BuildConfig().to_dict()
+    assert BuildConfig(cluster_epsilon=2).to_dict()['cluster_epsilon'] == 2
+
+
+@pytest.mark.parametrize(
+    'wrong, error, message',
+    [
+        ({'cluster_epsilon': 0}, BudgetError, 'epsilon'),
+        ({'cluster_epsilon': 1, 'l': 2}, ValueError, "'l' is not for method='dp'"),
+        ({'cluster_epsilon': 1, 'task_weight': 0.5}, ValueError, "'task_weight' is not for"),
+        ({'cluster_epsilon': 1, 'private': PrivateConfig(1)}, ValueError, 'for clusters alone'),
+    ],
+)
+def test_what_private_clusters_cannot_do(wrong, error, message):
+    with pytest.raises(error, match=message):
+        BuildConfig(**wrong)
+
+
+def test_two_groups_are_enough(graph, quick):
+    dataset = SyntheticCGTDataset(graph, **{**quick, 'k': 50})
+    assert len(dataset.codebook) == 2 and dataset.privacy.k_reached >= 50

@@ -1,0 +1,116 @@
+"""Builds that were interrupted, and builds that meet."""
+
+import importlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt.datasets import synthetic
+from torch_geometric_cgt.pipeline.build import Run
+from torch_geometric_cgt.pipeline.work import exclusive
+from torch_geometric_cgt.release import cache
+
+fit_module = importlib.import_module('torch_geometric_cgt.training.fit')
+
+ROOT = Path(__file__).parents[2]
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
+def content(folder) -> dict:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize('phase', ['fit', 'sample', 'write'])
+def test_an_interrupted_build_goes_on_where_it_stopped(graph, quick, tmp_path, monkeypatch, phase):
+    SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'whole'})
+    (whole,) = (tmp_path / 'whole').iterdir()
+    with monkeypatch.context() as patch:
+        if phase == 'write':
+            patch.setattr(cache, 'write_sealed_json', interrupted)
+        else:
+            patch.setattr(Run, phase, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            SyntheticCGTDataset(graph, **quick)
+    (work,) = quick['root'].iterdir()  # nothing half-written
+    assert work.name == f'{whole.name}.fit'
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, '_quantize', lambda *_: pytest.fail('quantized again'))
+        if phase != 'fit':
+            patch.setattr(fit_module, 'train_step', lambda *_: pytest.fail('trained again'))
+        SyntheticCGTDataset(graph, **quick)
+    (folder,) = quick['root'].iterdir()
+    assert folder.name == whole.name and content(folder) == content(whole)
+
+
+@pytest.mark.parametrize('change', [{'resume': False}, {'force_reload': True}])
+def test_an_interrupted_build_can_be_thrown_away(graph, quick, monkeypatch, change):
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, 'sample', interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            SyntheticCGTDataset(graph, **quick)
+    calls, quantize = [], Run._quantize
+    monkeypatch.setattr(Run, '_quantize', lambda *a: calls.append(1) or quantize(*a))
+    SyntheticCGTDataset(graph, **quick, **change)
+    assert calls == [1] and len(list(quick['root'].iterdir())) == 1
+
+
+def test_how_a_build_is_run_does_not_name_its_cache(graph, quick, monkeypatch):
+    SyntheticCGTDataset(graph, **quick)
+    monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained again'))
+    config = FitConfig(epochs=2, batch_size=32, compile=True, checkpoint_minutes=1.0)
+    SyntheticCGTDataset(graph, **{**quick, 'fit_config': config})
+
+
+def test_a_second_build_of_the_same_waits_for_the_first(graph, quick, tmp_path):
+    work = tmp_path / 'some.fit'
+    order = []
+
+    def second():
+        with pytest.warns(UserWarning, match=r'some\.fit.*waiting'), exclusive(work):
+            order.append('second')
+
+    with exclusive(work):
+        (work / 'quantize').mkdir()
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.3)
+        order.append('first')
+    thread.join(10)
+    assert order == ['first', 'second']
+
+
+def in_a_process(module, *args, timeout) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, '-m', module, *map(str, args)],
+        cwd=ROOT,
+        env={**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+@pytest.mark.parametrize('kills', [4, pytest.param(30, marks=pytest.mark.slow)])
+def test_a_killed_build_ends_with_the_bytes_of_an_undisturbed_one(tmp_path, kills):
+    out = in_a_process('tests.helpers.killed', tmp_path, kills, kills, timeout=900)
+    assert out.returncode == 0, out.stderr[-2000:]
+    cut = int(out.stdout.split()[0])
+    assert cut >= kills // 2  # the others were done before
+
+
+def test_a_full_disk_is_reported_with_what_was_kept(tmp_path):
+    out = in_a_process('tests.helpers.full_disk', tmp_path, timeout=120)
+    assert out.returncode == 0, out.stderr[-2000:]
+    first, second = out.stdout.splitlines()
+    assert first.startswith('NotWritableError: Cannot write to') and 'File too large' in first
+    assert "quantize, scenes are kept in '" in first
+    assert second == 'built'  # with room, it went on

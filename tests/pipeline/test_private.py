@@ -1,0 +1,379 @@
+"""Differentially private datasets: what they promise, and that nothing else gets out."""
+
+import json
+
+import pytest
+import torch
+
+from tests.conftest import random_graph
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.audit import run_audit
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.datasets import synthetic
+from torch_geometric_cgt.errors import BudgetError, LedgerError, SourceError
+from torch_geometric_cgt.pipeline import private_build, private_plan
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.gate import Gate
+from torch_geometric_cgt.pipeline.private_build import PrivateRun
+from torch_geometric_cgt.pipeline.private_config import PrivateConfig
+from torch_geometric_cgt.pipeline.private_plan import STAGES, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.source import check_source
+from torch_geometric_cgt.privacy import Ledger
+from torch_geometric_cgt.training import World
+from torch_geometric_cgt.utils.files import read_sealed_json, read_tensors
+
+DP_SGD = {'dp_sgd': {'epochs': 5.0, 'batch_size': 60, 'hidden_channels': 16}}
+
+
+def make(graph, tmp_path, epsilon=20.0, **private_args):
+    return SyntheticCGTDataset(
+        graph,
+        num_neighbors=[3, 2],
+        root=tmp_path / 'root',
+        log=False,
+        device='cpu',
+        epsilon=epsilon,
+        private_args={'noise_seed': 0, **DP_SGD, **private_args},
+    )
+
+
+def numbers(n=2485, c=7, shape=(5, 5)):
+    return PublicNumbers(n, n, c, TreeShape.of(shape))
+
+
+@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
+@pytest.mark.parametrize('unit', ['record', 'node', 'edge'])
+def test_a_private_dataset(graph, tmp_path, form, unit):
+    dataset = make(graph, tmp_path, form=form, unit=unit)
+    dataset[0].validate()
+    assert len(dataset.trees) == 120 and dataset.num_classes == 3
+    assert TreeShape.of([3, 2]).check_nulls(dataset.trees.real)
+    card = dataset.privacy
+    assert card.k is None and card.protects == unit and card.form == form
+    assert 19 < card.epsilon <= 20 and card.delta < 1 / 120
+    ledger = Ledger.from_dict(card.ledger)
+    assert not ledger.missing
+    assert set(ledger.stages) == {
+        'labels',
+        'projection',
+        'clustering',
+        'centres',
+        'computation graphs',
+        'sequence model',
+    }
+    assert dataset.card['source']['num_edges'] is None
+    assert 'epsilon' in repr(dataset)
+    again = make(graph, tmp_path, form=form, unit=unit)  # from the cache
+    assert torch.equal(dataset.tokens, again.tokens)
+    y = torch.tensor([0, 1, 2])
+    trees = [d.generator.sample(y, torch.Generator().manual_seed(0)) for d in (dataset, again)]
+    assert torch.equal(*trees)
+
+
+def test_features_and_labels_are_learned(tmp_path):
+    """Where there is much signal, trees of a label have the features of that label."""
+    graph = random_graph(num_nodes=2000, num_edges=6000)
+    dataset = make(graph, tmp_path, epsilon=20.0, form='histograms')
+    root = dataset.codebook[dataset.tokens[:, 0].long()]
+    means = torch.stack([graph.x[graph.y == c].mean(dim=0) for c in range(3)])
+    near = torch.cdist(
+        torch.nn.functional.normalize(root), torch.nn.functional.normalize(means)
+    ).argmin(dim=1)
+    assert float((near == dataset.trees.y).double().mean()) > 0.8
+    counts = [torch.bincount(y, minlength=3) for y in (graph.y, dataset.trees.y)]
+    assert (counts[0] - counts[1]).abs().max() < 150
+
+
+def test_noise_is_new_every_time_unless_it_has_a_seed(graph, tmp_path):
+    def codebook(where, **private_args):
+        return make(graph, tmp_path / where, form='histograms', **private_args).codebook
+
+    first, second = codebook('a'), codebook('b')
+    assert torch.equal(first, second)
+    fresh, other = codebook('c', noise_seed=None), codebook('d', noise_seed=None)
+    assert fresh.shape != other.shape or not torch.allclose(fresh, other)
+
+
+def test_noise_with_a_seed_guarantees_nothing(graph, tmp_path):
+    seeded = make(graph, tmp_path, form='histograms')
+    card = seeded.privacy
+    assert len(card.guaranteed) == 1 and card.guaranteed[0].startswith('Nothing is guaranteed')
+    assert 'same build would be' in card.not_guaranteed[0]
+    assert card.summary.startswith('no guarantee') and 'no guarantee' in repr(seeded)
+    with pytest.raises(ValueError, match=r'drawn from a seed.*accept_seeded_noise=True'):
+        seeded.save(tmp_path / 'release')
+    assert not (tmp_path / 'release').exists()
+    seeded.save(tmp_path / 'release', accept_seeded_noise=True)
+    readme = (tmp_path / 'release' / 'README.md').read_text()
+    assert 'Nothing is guaranteed' in readme and 'any computing power' not in readme
+    assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == card
+
+
+def test_secret_noise_has_a_guarantee(graph, tmp_path):
+    secret = make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert 'differentially private' in secret.privacy.guaranteed[0]
+    sentences = secret.privacy.guaranteed + secret.privacy.not_guaranteed
+    assert not any('seed' in sentence for sentence in sentences)
+    secret.save(tmp_path / 'release')
+    readme = (tmp_path / 'release' / 'README.md').read_text()
+    assert 'edges' not in readme.split('##')[0].replace('edge of it', '')
+    assert 'differentially private' in readme
+    assert secret.card['source']['num_edges'] is None
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    assert loaded.privacy.epsilon <= 20 and loaded.generator is None
+
+
+def test_a_card_for_edges_says_that_features_are_not_covered(graph, tmp_path):
+    edge = make(graph, tmp_path, form='histograms', unit='edge').privacy.not_guaranteed
+    assert any('Features and labels are not covered' in sentence for sentence in edge)
+    node = make(graph, tmp_path, form='histograms', unit='node').privacy.not_guaranteed
+    assert not any('not covered' in sentence for sentence in node)
+
+
+def test_the_number_of_labels_may_be_declared(graph, tmp_path):
+    dataset = make(graph, tmp_path, form='histograms', num_classes=5)
+    assert dataset.num_classes == 5 and dataset.card['source']['num_classes'] == 5
+    assert dataset.card['parameters']['private']['num_classes'] == 5
+    dataset.save(tmp_path / 'release', accept_seeded_noise=True)
+    SyntheticCGTDataset.load(tmp_path / 'release')
+    run_audit(dataset.release, graph, checks=['support'], log=False)
+    with pytest.raises(SourceError, match=r"'num_classes' must be larger than .* 2 .got 2"):
+        make(graph, tmp_path, num_classes=2)
+
+
+def test_a_stage_without_an_entry_has_no_total():
+    ledger = PrivatePlan(numbers(), PrivateConfig(10.0)).ledger()
+    for stage in ledger.stages:
+        rest = [entry for entry in ledger.entries if entry.stage != stage]
+        with pytest.raises(LedgerError, match=stage):
+            Ledger(ledger.stages, rest, ledger.sample).total('record', 1e-4)
+
+
+@pytest.mark.parametrize('unit', ['record', 'edge', 'node'])
+@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
+def test_a_plan_spends_the_budget_and_not_more(unit, form):
+    plan = PrivatePlan(numbers(20_000, 3), PrivateConfig(8.0, unit=unit, form=form))
+    total = plan.ledger().total(unit, plan.budget.delta)
+    assert 0.97 * 8 < total.epsilon <= 8
+    if unit != 'record':
+        assert plan.sample is not None and plan.group('record') == (7 if unit == 'node' else 4)
+
+
+@pytest.mark.parametrize(
+    'n, c, epsilon, unit',
+    [
+        (2485, 7, 1.0, 'record'),  # Cora
+        (2485, 7, 2.0, 'record'),
+        (2485, 7, 4.0, 'record'),
+        (2485, 7, 10.0, 'record'),
+        (19717, 3, 4.0, 'record'),  # PubMed
+        (19717, 3, 10.0, 'node'),
+        (34493, 5, 10.0, 'node'),  # Physics
+    ],
+)
+def test_budgets_with_a_signal_are_accepted(n, c, epsilon, unit):
+    for form in ('histograms', 'dp_sgd'):
+        PrivatePlan(numbers(n, c), PrivateConfig(epsilon, unit=unit, form=form)).entries()
+
+
+def test_a_budget_that_leaves_the_model_nothing_but_noise_is_refused():
+    """There are enough rows for clusters, but a node is in seven records."""
+
+    def plan(epsilon, unit='node'):
+        return PrivatePlan(numbers(), PrivateConfig(epsilon, unit=unit, form='histograms'))
+
+    assert plan(0.25).solver().plan(2485, 7).num_clusters == 7
+    with pytest.raises(BudgetError, match=r'root tokens per label.*cells have 50.7.*at least 1.2$'):
+        plan(0.25).entries()
+    ledger = plan(1.2).ledger()
+    sigma = next(e.noise.sigma for e in ledger.entries if e.name == 'root tokens per label')
+    assert sigma < 1.2 * 2485 / 49  # the rule is an estimate of it
+    assert plan(1.1).without_signal() and not plan(1.2).without_signal()
+    with pytest.raises(BudgetError, match=r'mean of the rows of a label.*at least 0.22$'):
+        plan(0.2, 'record').entries()
+
+
+@pytest.mark.parametrize('epsilon', [1e-300, 1e-6])
+def test_a_budget_that_cannot_be_divided_is_too_small(epsilon):
+    with pytest.raises(BudgetError, match=r'too small for any signal.*use at least 0.22'):
+        PrivatePlan(numbers(), PrivateConfig(epsilon)).entries()
+
+
+def test_a_budget_without_any_noise_is_too_large():
+    with pytest.raises(BudgetError, match='epsilon is too large'):
+        PrivatePlan(numbers(), PrivateConfig(1e9)).entries()
+
+
+def test_few_labels_are_no_reason_for_a_large_delta():
+    plan = PrivatePlan(PublicNumbers(2000, 900, 4, TreeShape.of((5, 5))), PrivateConfig(4.0))
+    assert plan.budget.delta < 1 / 2000
+    assert plan.ledger().total('record', plan.budget.delta).epsilon <= 4
+
+
+def test_the_form_is_chosen_by_records_and_budget():
+    def form(n, epsilon, **kwargs):
+        return PrivatePlan(numbers(n), PrivateConfig(epsilon, **kwargs)).form
+
+    assert form(2485, 1.0) == 'histograms'
+    assert form(200_000, 1.0) == 'dp_sgd'
+    assert form(200_000, 1.0, form='histograms') == 'histograms'
+    assert form(2485, 4.0) == 'dp_sgd' and form(2485, 4.0, unit='node') == 'histograms'
+
+
+def test_splits_of_the_source_come_out_as_noisy_counts(graph, tmp_path):
+    assert make(graph, tmp_path, form='histograms').card['source']['splits'] == 'random 50/10/40'
+    graph.train_mask = torch.arange(120) < 30
+    graph.test_mask = torch.arange(120) >= 30
+    dataset = make(graph, tmp_path, form='histograms')
+    share = float((dataset.trees.split == 1).double().mean())
+    assert 0.1 < share < 0.4
+    assert set(dataset.trees.split.unique().tolist()) <= {0, 1, 2, 4}
+
+
+def test_trees_of_protected_nodes_are_capped(graph, tmp_path):
+    def trees(**private_args):
+        config = BuildConfig(num_neighbors=(3, 2), private=PrivateConfig(40.0, **private_args))
+        run = PrivateRun(
+            check_source(graph),
+            config,
+            config.private,
+            torch.device('cpu'),
+            tmp_path / str(private_args),
+            False,
+            World(),
+        )
+        return run.draw_trees()
+
+    def most(tree):
+        return max(int((tree == node).any(dim=1).sum()) for node in range(120))
+
+    assert most(trees()) > 7  # of a record, nothing is said about nodes
+    assert most(trees(unit='node', max_parents=2)) <= 7
+    assert torch.equal(trees(unit='node'), trees(unit='node'))  # frozen
+
+
+def kill(*args, **kwargs):
+    raise KeyboardInterrupt
+
+
+def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
+    """Also if the next start would divide the budget in another way."""
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, 'fit', kill)
+        with pytest.raises(KeyboardInterrupt):
+            make(graph, tmp_path, form='histograms', noise_seed=None)
+    (work,) = (tmp_path / 'root').glob('*.fit')
+    done = {path.name for path in work.iterdir()}
+    assert done == {'private ledger', 'private labels', 'private clusters'}
+    kept = read_sealed_json(work / 'private ledger' / 'facts.json')['facts']['ledger']
+    codebook = read_tensors(work / 'private clusters' / 'tensors.safetensors')['codebook']
+    monkeypatch.setattr(
+        private_plan, 'SHARES', {'labels': 0.3, 'clusters': 0.2, 'model': 0.5}
+    )  # as another version might
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, '_quantize', kill)  # it must not run again
+        dataset = make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert torch.equal(dataset.codebook, codebook)
+    assert dataset.privacy.ledger == kept  # of what ran
+    assert not work.exists()
+    other = make(graph, tmp_path / 'other', form='histograms', noise_seed=None)
+    assert other.privacy.ledger != kept
+
+
+def test_phases_whose_ledger_is_lost_run_again(graph, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, 'fit', kill)
+        with pytest.raises(KeyboardInterrupt):
+            make(graph, tmp_path, form='histograms', noise_seed=None)
+    (work,) = (tmp_path / 'root').glob('*.fit')
+    (work / 'private ledger' / 'facts.json').unlink()
+    monkeypatch.setattr(PrivateRun, '_count_labels', kill)
+    with pytest.raises(KeyboardInterrupt):
+        make(graph, tmp_path, form='histograms', noise_seed=None)
+    assert {path.name for path in work.iterdir()} == {'private ledger'}
+
+
+def test_what_was_not_paid_for_does_not_run_when_a_build_goes_on(graph, tmp_path, monkeypatch):
+    """A clustering of another depth asks for more counts than the ledger has."""
+    graph = random_graph(num_nodes=1000, num_edges=3000)
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateRun, 'quantize', kill)
+        with pytest.raises(KeyboardInterrupt):
+            make(graph, tmp_path, form='histograms')
+    monkeypatch.setattr(private_plan, 'SHARES', {'labels': 0.02, 'clusters': 0.02, 'model': 0.96})
+    with pytest.raises(LedgerError, match=r"does not pay for 'prefix counts'.*force_reload=True"):
+        make(graph, tmp_path, form='histograms')
+
+
+class Untouchable:
+    """Data that nobody may look at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"'{name}' was read")
+
+
+@pytest.fixture
+def untouchable(monkeypatch):
+    """Whoever looks at the data of a private build fails, but for public numbers."""
+    known = private_build.public_numbers
+
+    def then_shut(source, config):
+        numbers = known(source, config)
+        object.__setattr__(source, 'data', Untouchable())
+        return numbers
+
+    monkeypatch.setattr(private_build, 'public_numbers', then_shut)
+
+
+def without(entries, stage):
+    return [entry for entry in entries if entry.stage != stage]
+
+
+@pytest.mark.parametrize('stage', STAGES)
+@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
+def test_a_build_with_a_stage_that_nobody_pays_for_reads_nothing(
+    graph, tmp_path, monkeypatch, untouchable, stage, form
+):
+    whole = PrivatePlan.entries
+    monkeypatch.setattr(PrivatePlan, 'entries', lambda self: without(whole(self), stage))
+    with pytest.raises(LedgerError, match=f'no entry in the ledger: {stage}'):
+        make(graph, tmp_path, form=form)
+
+
+@pytest.mark.parametrize('stage', STAGES)
+def test_a_kept_ledger_without_a_stage_opens_no_gate(
+    graph, tmp_path, monkeypatch, untouchable, stage
+):
+    whole = PrivatePlan.ledger
+
+    def ledger(self):
+        full = whole(self)
+        return Ledger(set(STAGES) - {stage}, without(full.entries, stage), full.sample)
+
+    monkeypatch.setattr(PrivatePlan, 'ledger', ledger)
+    with pytest.raises(LedgerError, match=f'no entry in the ledger: {stage}'):
+        make(graph, tmp_path, form='histograms')
+
+
+def test_a_phase_must_name_a_stage_that_is_paid_for(graph):
+    ledger = PrivatePlan(numbers(), PrivateConfig(10.0)).ledger()
+    gate = Gate(check_source(graph), ledger, STAGES)
+    source, entries = gate.open('clustering', 'centres')
+    assert source.data.num_nodes == 120
+    assert {entry.stage for entry in entries} == {'clustering', 'centres'}
+    with pytest.raises(LedgerError, match='degree histogram'):
+        gate.open('degree histogram')
+
+
+def test_parameters_that_have_no_part_in_it_are_not_in_the_card(graph, tmp_path):
+    dataset = make(graph, tmp_path, form='histograms')
+    assert set(dataset.card['parameters']) == {'num_neighbors', 'num_samples', 'seed', 'private'}
+    json.dumps(dataset.card)
+    other = synthetic.cache_name(
+        check_source(graph), BuildConfig(private=PrivateConfig(40.0, unit='node'))
+    )
+    assert 'e40-node' in other
+
+
+def test_a_k_anonymous_build_has_the_name_it_always_had():
+    assert 'private' not in BuildConfig().to_dict()

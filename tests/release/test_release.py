@@ -1,0 +1,100 @@
+"""Releases and caches: what leaves the house, and what is refused."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.errors import CorruptFileError
+
+
+def test_release_holds_what_may_leave_and_nothing_else(graph, quick, tmp_path):
+    dataset = SyntheticCGTDataset(graph, **quick)
+    dataset.save(tmp_path / 'release')
+    names = sorted(path.name for path in (tmp_path / 'release').iterdir())
+    assert names == ['README.md', 'card.json', 'release.safetensors']
+    card = json.loads((tmp_path / 'release' / 'card.json').read_text())
+    assert card['source']['num_nodes'] == 120 and card['parameters']['k'] == 10
+    assert card['privacy']['k_reached'] >= 10
+    assert {'torch', 'torch_geometric', 'torch_geometric_cgt', 'python'} <= set(card['versions'])
+    text = (tmp_path / 'release' / 'README.md').read_text()
+    assert 'reached k = ' in text and card['created'] in text and '120 nodes' in text
+    from safetensors.torch import load_file
+
+    tensors = load_file(tmp_path / 'release' / 'release.safetensors')
+    assert set(tensors) == {'tokens', 'y', 'split', 'codebook'}
+
+
+def test_release_gives_the_same_dataset_without_the_source(graph, quick, tmp_path):
+    dataset = SyntheticCGTDataset(graph, **quick)
+    dataset.save(tmp_path / 'release')
+    shutil.rmtree(quick['root'])
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    assert loaded[0].to_dict().keys() == dataset[0].to_dict().keys()
+    for key, value in dataset[0].to_dict().items():
+        assert torch.equal(loaded[0][key], value)
+    assert loaded.num_classes == dataset.num_classes and loaded.privacy == dataset.privacy
+    assert loaded.generator is None and loaded.cluster is None
+    loaded.save(tmp_path / 'again')
+    for path in (tmp_path / 'release').iterdir():
+        assert path.read_bytes() == (tmp_path / 'again' / path.name).read_bytes()
+
+
+def test_a_release_never_overwrites(graph, quick, tmp_path):
+    dataset = SyntheticCGTDataset(graph, **quick)
+    (tmp_path / 'full').mkdir()
+    (tmp_path / 'full' / 'precious').write_text('')
+    with pytest.raises(FileExistsError, match='full'):
+        dataset.save(tmp_path / 'full')
+    with pytest.raises(FileNotFoundError, match='nowhere'):
+        SyntheticCGTDataset.load(tmp_path / 'nowhere')
+
+
+@pytest.mark.parametrize('damage', ['truncate', 'flip', 'remove'])
+@pytest.mark.parametrize('name', ['README.md', 'card.json', 'release.safetensors'])
+def test_damaged_release_is_refused(graph, quick, tmp_path, name, damage):
+    SyntheticCGTDataset(graph, **quick).save(tmp_path / 'release')
+    _damage(tmp_path / 'release' / name, damage)
+    with pytest.raises(CorruptFileError, match=name.replace('.', r'\.')):
+        SyntheticCGTDataset.load(tmp_path / 'release')
+
+
+@pytest.mark.parametrize('damage', ['truncate', 'flip', 'remove'])
+@pytest.mark.parametrize(
+    'name', ['card.json', 'private.json', 'release.safetensors', 'private.safetensors']
+)
+def test_damaged_cache_is_refused_and_can_be_built_again(graph, quick, name, damage):
+    before = SyntheticCGTDataset(graph, **quick)
+    (folder,) = quick['root'].iterdir()
+    _damage(folder / name, damage)
+    with pytest.raises(CorruptFileError, match='force_reload=True'):
+        SyntheticCGTDataset(graph, **quick)
+    again = SyntheticCGTDataset(graph, **quick, force_reload=True)
+    assert torch.equal(again.tokens, before.tokens)
+
+
+def _damage(path, how):
+    content = path.read_bytes()
+    middle = len(content) // 2
+    if how == 'remove':
+        path.unlink()
+    elif how == 'truncate':
+        path.write_bytes(content[:middle])
+    else:
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+
+
+def test_a_release_that_lies_about_its_tokens_is_refused(graph, quick, tmp_path):
+    """Checksums are right, but the content is not: what a stranger may send."""
+    from torch_geometric_cgt.release.release import Release, write_release
+
+    release = SyntheticCGTDataset(graph, **quick).release
+    tokens = release.trees.tokens.clone()
+    tokens[0, 0] = 10_000
+    trees = type(release.trees)(**{**vars(release.trees), 'tokens': tokens})
+    (tmp_path / 'bad').mkdir()
+    write_release(tmp_path / 'bad', Release(trees, release.codebook, release.card))
+    with pytest.raises(CorruptFileError, match='token lies outside'):
+        SyntheticCGTDataset.load(tmp_path / 'bad')

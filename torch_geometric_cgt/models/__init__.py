@@ -1,0 +1,1 @@
+r"""Models of token trees behind one face, and what they are conditioned on."""

@@ -1,0 +1,169 @@
+r"""A private model of token trees: noisy histograms of low order, with back-off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from torch_geometric_cgt.models.back_off import back_off
+from torch_geometric_cgt.models.coupling import couple, couple_again, token_rows
+from torch_geometric_cgt.models.histogram_plan import (
+    ROOTS,
+    SCENE_ROOTS,
+    SCENES,
+    numbers,
+    plan_histograms,
+    returns,
+    tokens_of_layer,
+)
+from torch_geometric_cgt.models.label_scenes import count_pairs, draw_columns
+from torch_geometric_cgt.models.private_model import PrivateTreeModel
+from torch_geometric_cgt.models.tree_counts import Layer
+from torch_geometric_cgt.privacy.entry import Entry
+
+UNFOLD_ROUNDS = 3
+
+
+class PrivateHistograms(PrivateTreeModel):
+    r"""Token trees from noisy histograms.
+
+    To draw a tree with a given label,
+
+    1. its scene is drawn: the label that its tokens speak for, taken
+       together, which need not be the label it has;
+    2. the token of its root is drawn given label and scene;
+    3. for each slot, the number of real children is drawn, and their tokens,
+       given the scene. One of them may be a return: the token of the parent
+       of their parent, as an edge walked back gives.
+
+    Each of these distributions is a histogram over trees. One tree adds a row
+    of length one at most to each of them (:class:`TreeCounts`), and Gaussian
+    noise is added to the sums. The rest is arithmetic on noisy sums: what a
+    token says of labels, and with it the scene of a tree, comes from the
+    noisy histogram of roots; distributions back off to those of lower order by
+    as much as they are noise (:meth:`back_off`); and scenes are unfolded
+    (:meth:`unfold`), so that drawn trees agree with their labels as often as
+    those of the source.
+
+    Args:
+        num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
+            null.
+        num_classes (int): The number of labels, which is also that of scenes.
+        num_neighbors (list[int]): The fan-out of each layer.
+    """
+
+    form = 'histograms'
+
+    root_of_label: Tensor  # [C, m] factors of root tokens given label and scene
+    root_of_scene: Tensor  # [S, m]
+
+    def __init__(self, num_tokens: int, num_classes: int, num_neighbors: Sequence[int]) -> None:
+        entries = plan_histograms(len(num_neighbors))
+        super().__init__(num_tokens, num_classes, num_neighbors, entries)
+        sizes: dict[str, tuple[int, ...]] = {
+            'root_of_label': (num_classes, num_tokens),
+            'root_of_scene': (num_classes, num_tokens),
+        }
+        for layer, fan_out in enumerate(self.shape.num_neighbors, start=1):
+            sizes[f'number_{layer}'] = (num_classes, fan_out + 1)
+            sizes[f'token_{layer}'] = (num_classes, num_tokens)
+            sizes[f'return_{layer}'] = (fan_out + 1,)
+        for name, size in sizes.items():
+            self.register_buffer(name, torch.zeros(size, dtype=torch.double))
+
+    @torch.no_grad()
+    def learn(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        entries: Sequence[Entry],
+        sigma: dict[str, float],
+        generator: torch.Generator | None,
+        device: torch.device,
+        log: bool,
+    ) -> None:
+        r"""Counts trees with noise."""
+        size, scenes = (self.num_classes, self.num_tokens), self.scenes
+        scene = scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
+
+        joint = scenes.seen * scenes.label[:, None]
+        noisy = count_pairs(scene, tokens[:, 0], size, sigma[SCENE_ROOTS], generator)
+        weight = joint.sum(dim=0)
+        label_root = scenes.root * scenes.label[:, None]
+        prior = scenes.seen.t() @ label_root / weight.clamp(min=1e-9)[:, None]
+        scene_root = back_off(noisy, sigma[SCENE_ROOTS], prior) * weight[:, None]
+
+        prior = scenes.root
+        for depth in range(1, self.shape.depth + 1):
+            layer = Layer(tokens, self.shape, depth, self.num_tokens)
+            prior = self._fit_layer(layer, scene, sigma, prior, generator)
+        a, b = couple(joint, label_root, scene_root)
+        self.root_of_label.copy_(a)
+        self.root_of_scene.copy_(b)
+        self.is_fitted.fill_(True)
+        rng = torch.Generator().manual_seed(0)  # of draws, which are no secret
+        for _ in range(UNFOLD_ROUNDS):
+            scenes.unfold(lambda label, scene: self.sample(label, rng, scene))
+            joint = scenes.scene * scenes.label[:, None]
+            self.root_of_label.copy_(couple_again(joint, label_root, self.root_of_scene))
+
+    def _fit_layer(
+        self,
+        layer: Layer,
+        scene: Tensor,
+        sigma: dict[str, float],
+        prior: Tensor,
+        generator: torch.Generator | None,
+    ) -> Tensor:
+        r"""Numbers and tokens of the children of one layer."""
+        depth, num_scenes = layer.layer, self.num_classes
+        name = numbers(depth)
+        noisy = layer.count_numbers(scene, num_scenes).noisy(sigma[name], generator)
+        self.get_buffer(f'number_{depth}').copy_(back_off(noisy, sigma[name]))
+        name = tokens_of_layer(depth)
+        noisy = layer.count_tokens(scene, num_scenes).noisy(sigma[name], generator)
+        tokens = self.get_buffer(f'token_{depth}').copy_(back_off(noisy, sigma[name], prior))
+        if depth > 1:
+            name = returns(depth)
+            noisy = layer.count_returns().noisy(sigma[name], generator)
+            self.get_buffer(f'return_{depth}')[1:] = back_off(noisy, sigma[name])[:, 1]
+        return tokens
+
+    def draw(self, y: Tensor, scene: Tensor, generator: torch.Generator | None) -> Tensor:
+        root = torch.empty_like(y)
+        for label in y.unique():
+            mine = y == label
+            rest = self.scenes.root[label]
+            rows = token_rows(self.root_of_label[label], self.root_of_scene, rest)
+            root[mine] = draw_columns(rows, scene[mine], generator)
+        layers = [root[:, None]]
+        for depth in range(1, self.shape.depth + 1):
+            layers.append(self._draw_layer(depth, layers, scene, generator))
+        return torch.cat(layers, dim=1)
+
+    def _draw_layer(
+        self,
+        depth: int,
+        layers: list[Tensor],
+        scene: Tensor,
+        generator: torch.Generator | None,
+    ) -> Tensor:
+        r"""Draws the child slots of the last layer so far, ``[B, P * f]``."""
+        parents, fan_out = layers[-1], self.shape.num_neighbors[depth - 1]
+        row = scene[:, None].expand_as(parents)
+        number = draw_columns(self.get_buffer(f'number_{depth}'), row, generator)
+        number = number.masked_fill(parents == self.num_tokens, 0)
+        row = row[:, :, None].expand(-1, -1, fan_out)
+        token = draw_columns(self.get_buffer(f'token_{depth}'), row, generator)  # [B, P, f]
+        slot = torch.arange(fan_out, device=token.device)
+        if depth > 1:
+            chance, place = torch.rand(
+                (2, *number.shape), dtype=torch.double, generator=generator, device=number.device
+            )
+            back = chance < self.get_buffer(f'return_{depth}')[number]
+            place = (place * number).long().masked_fill(~back, -1)
+            above = layers[-2].repeat_interleave(self.shape.num_neighbors[depth - 2], dim=1)
+            token = torch.where(slot == place[:, :, None], above[:, :, None], token)
+        return token.masked_fill(slot >= number[:, :, None], self.num_tokens).flatten(1)

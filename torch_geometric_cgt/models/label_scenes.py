@@ -1,0 +1,135 @@
+r"""Labels and scenes of private trees: what both private models begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.models.back_off import back_off, project_to_simplex
+from torch_geometric_cgt.models.coupling import unfold
+from torch_geometric_cgt.models.scene_map import agreement_prior, label_evidence, scenes_of
+from torch_geometric_cgt.privacy.mechanisms import noisy_histogram
+
+UNFOLDED_TREES = 10_000  # that are drawn to see what the scenes of drawn trees are
+
+
+class LabelScenes(nn.Module):
+    r"""The scene of a tree is the label that its tokens speak for, taken
+    together, which need not be the label it has.
+
+    What a token says of labels comes from a noisy histogram of the root tokens
+    of each label, and how often a label has which scene from a second one.
+
+    Args:
+        num_tokens (int): The number of clusters.
+        num_classes (int): The number of labels, which is also that of scenes.
+        shape (TreeShape): The geometry of the trees.
+    """
+
+    label: Tensor  # [C] the distribution of labels
+    root: Tensor  # [C, m] the root tokens of a label
+    evidence: Tensor  # [m + 1, C] what a token says for each label
+    seen: Tensor  # [C, C] the scenes of a label in the source
+    scene: Tensor  # [C, C] the scenes to draw trees in
+
+    def __init__(self, num_tokens: int, num_classes: int, shape: TreeShape) -> None:
+        super().__init__()
+        self.shape = shape
+        sizes = {
+            'label': (num_classes,),
+            'root': (num_classes, num_tokens),
+            'evidence': (num_tokens + 1, num_classes),
+            'seen': (num_classes, num_classes),
+            'scene': (num_classes, num_classes),
+        }
+        for name, size in sizes.items():
+            self.register_buffer(name, torch.zeros(size, dtype=torch.double))
+
+    def fit(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        root_sigma: float,
+        scene_sigma: float,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        r"""Counts roots and scenes with noise.
+
+        Args:
+            tokens (torch.Tensor): Token trees, ``[n, T]``.
+            y (torch.Tensor): The label of each tree, ``[n]``.
+            root_sigma (float): The noise of the histogram of roots.
+            scene_sigma (float): The noise of the histogram of scenes.
+            generator (torch.Generator, optional): The source of the noise.
+                (default: :obj:`None`)
+
+        Returns:
+            The scene of each tree, ``[n]``, which is **not** private.
+        """
+        roots = count_pairs(y, tokens[:, 0], self.root.shape, root_sigma, generator)
+        self.root.copy_(back_off(roots, root_sigma))
+        self.evidence.copy_(label_evidence(self.root, as_distribution(roots.sum(dim=1))))
+        scene = scenes_of(tokens, self.evidence, self.shape)
+        scenes = count_pairs(y, scene, self.seen.shape, scene_sigma, generator)
+        joint = as_distribution(scenes.view(-1)).view_as(scenes)
+        self.label.copy_(joint.sum(dim=1))
+        self.seen.copy_(back_off(scenes, scene_sigma, agreement_prior(joint)))
+        self.scene.copy_(self.seen)
+        return scene
+
+    def unfold(self, draw_trees: Callable[[Tensor, Tensor], Tensor]) -> None:
+        r"""Sets the scenes to draw trees in, so that drawn trees agree with
+        their labels as often as those of the source. It looks at drawn trees
+        alone.
+
+        Args:
+            draw_trees (callable): Draws trees with given labels and scenes.
+        """
+
+        def look(label: Tensor, scene: Tensor) -> Tensor:
+            return scenes_of(draw_trees(label, scene), self.evidence, self.shape)
+
+        repeats = max(16, UNFOLDED_TREES // self.scene.numel())
+        self.scene.copy_(unfold(self.seen, look, repeats))
+
+    def draw(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        r"""Draws a scene per label, ``[B]``.
+
+        Args:
+            y (torch.Tensor): The label of each root, ``[B]``.
+            generator (torch.Generator, optional): The source of randomness,
+                on the device of the tables. (default: :obj:`None`)
+        """
+        return draw_columns(self.scene, y.long(), generator)
+
+
+def count_pairs(
+    row: Tensor,
+    column: Tensor,
+    size: tuple[int, ...] | torch.Size,
+    sigma: float,
+    generator: torch.Generator | None,
+) -> Tensor:
+    r"""A noisy histogram to which each tree adds one count, ``size``."""
+    index = row * size[1] + column
+    return noisy_histogram(index, size[0] * size[1], sigma, generator).view(*size).double()
+
+
+def as_distribution(counts: Tensor) -> Tensor:
+    r"""Noisy counts, ``[V]``, as a distribution."""
+    total = counts.sum().clamp(min=1).view(1)
+    return project_to_simplex(counts[None], total)[0] / total
+
+
+def draw_columns(table: Tensor, row: Tensor, generator: torch.Generator | None) -> Tensor:
+    r"""Draws one column per given row of a table of probabilities."""
+    cumulated = table.cumsum(dim=1)
+    cumulated = cumulated / cumulated[:, -1:]
+    chance = torch.rand(row.shape, dtype=torch.double, generator=generator, device=row.device)
+    offset = torch.arange(table.size(0), device=table.device)[:, None]
+    ends = (cumulated + offset).flatten()  # each row behind the one before
+    found = torch.searchsorted(ends, chance.clamp(max=1 - 1e-9) + row, right=True)
+    return found - row * table.size(1)

@@ -1,0 +1,121 @@
+r"""A private model of token trees: the transformer, trained by DP-SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_geometric_cgt.models.histogram_plan import ROOTS, SCENES, STAGE
+from torch_geometric_cgt.models.private_model import PrivateTreeModel
+from torch_geometric_cgt.privacy.entry import Entry
+from torch_geometric_cgt.privacy.noise import DiscreteGaussian, SampledGaussian
+from torch_geometric_cgt.privacy.system_random import SystemRandom
+from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately
+
+DP_SGD = 'gradients of whole trees'
+SHARES = {'roots': 0.1, 'scenes': 0.05, 'gradients': 0.85}
+BLOCK = 4096  # trees that are drawn at once
+
+
+class PrivateGenerator(PrivateTreeModel):
+    r"""A :class:`~torch_geometric_cgt.nn.CGTGenerator` that learned from noisy
+    gradients, given the label and the scene of a root.
+
+    Labels have scenes as in :class:`PrivateHistograms`, from two noisy
+    histograms; all the rest is DP-SGD with one computation graph as the record
+    (:meth:`fit_privately`).
+
+    Args:
+        num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
+            null.
+        num_classes (int): The number of labels, which is also that of scenes.
+        num_neighbors (list[int]): The fan-out of each layer.
+        num_trees (int): The number of trees that it will learn from, which is
+            no secret.
+        config (DPSGDConfig or dict, optional): How to train.
+            (default: :obj:`None`)
+    """
+
+    form = 'dp_sgd'
+
+    def __init__(
+        self,
+        num_tokens: int,
+        num_classes: int,
+        num_neighbors: Sequence[int],
+        num_trees: int,
+        config: DPSGDConfig | dict[str, Any] | None = None,
+    ) -> None:
+        config = DPSGDConfig(**config) if isinstance(config, dict) else config or DPSGDConfig()
+        entries = plan_gradients(config, num_trees)
+        super().__init__(num_tokens, num_classes, num_neighbors, entries)
+        self.num_trees = num_trees
+        self.training_config = config
+        self.generator = self.training_config.make_generator(
+            num_tokens, num_classes, self.num_neighbors, num_classes
+        )
+
+    def config(self) -> dict[str, Any]:
+        r"""The arguments that make this model again."""
+        own = {'num_trees': self.num_trees, 'config': asdict(self.training_config)}
+        return {**super().config(), **own}
+
+    def learn(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        entries: Sequence[Entry],
+        sigma: dict[str, float],
+        generator: torch.Generator | None,
+        device: torch.device,
+        log: bool,
+    ) -> None:
+        r"""Counts scenes and follows gradients, with noise."""
+        if y.numel() > self.num_trees:  # fewer, where some were zeroed out
+            raise ValueError(
+                f'The noise was planned for {self.num_trees} trees (got {y.numel()}): there would '
+                f'be more than the number that is taken to be known'
+            )
+        noise = next(entry.noise for entry in entries if entry.name == DP_SGD)
+        assert isinstance(noise, SampledGaussian)
+        scene = self.scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
+        rng = (
+            SystemRandom() if generator is None else np.random.default_rng(generator.initial_seed())
+        )
+        model = self.generator.to(device)
+        fit_privately(model, tokens, y, scene, noise, self.training_config, rng, log).cpu()
+        self.is_fitted.fill_(True)
+        draws = torch.Generator().manual_seed(0)  # no secret
+        self.scenes.unfold(lambda label, scene: self.sample(label, draws, scene))
+
+    def draw(self, y: Tensor, scene: Tensor, generator: torch.Generator | None) -> Tensor:
+        parts = zip(y.split(BLOCK), scene.split(BLOCK), strict=True)
+        return torch.cat([self.generator.sample(a, generator, b) for a, b in parts])
+
+
+def plan_gradients(config: DPSGDConfig, num_trees: int) -> list[Entry]:
+    r"""One entry per mechanism, each with its share of the budget and some noise.
+
+    Args:
+        config (DPSGDConfig): How to train.
+        num_trees (int): The number of trees.
+    """
+    count = Entry(STAGE, ROOTS, 'record', 1.0, DiscreteGaussian(1.0), share=SHARES['roots'])
+    return [
+        count,
+        replace(count, name=SCENES, share=SHARES['scenes']),
+        Entry(
+            STAGE,
+            DP_SGD,
+            'record',
+            config.clip,
+            config.noise(num_trees),
+            share=SHARES['gradients'],
+            note='DP-SGD, one computation graph is one record',
+        ),
+    ]

@@ -1,0 +1,1 @@
+r"""From a source graph to a build: stages and the runner of them."""

@@ -1,0 +1,254 @@
+r"""What a private build will spend on what, from public numbers alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.models.histogram_plan import ROOTS
+from torch_geometric_cgt.models.histograms import PrivateHistograms
+from torch_geometric_cgt.models.private_generator import PrivateGenerator
+from torch_geometric_cgt.models.private_model import PrivateTreeModel
+from torch_geometric_cgt.pipeline.private_config import PrivateConfig
+from torch_geometric_cgt.privacy import Budget, CappedSample, DiscreteGaussian, Entry, Ledger
+from torch_geometric_cgt.privacy.units import group_size
+from torch_geometric_cgt.quantizer import PrivateKMeans
+from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
+
+# What a private build runs. Each of them must have an entry before anything is read.
+STAGES = (
+    'labels',
+    'projection',
+    'clustering',
+    'centres',
+    'computation graphs',
+    'sequence model',
+)
+LABELS = 'labels and splits'
+SHARES = {'labels': 0.02, 'clusters': 0.5, 'model': 0.48}
+ROUNDS = 6  # in which sizes and the cost of given noise are brought together
+# From this number of records times epsilon on, DP-SGD is the better one, see docs/privacy.md.
+ENOUGH_FOR_GRADIENTS = 8_000
+
+
+@dataclass(frozen=True)
+class PublicNumbers:
+    r"""What is taken to be known of a source, whatever is private.
+
+    Args:
+        num_nodes (int): The number of nodes.
+        num_roots (int): The number of nodes with a label.
+        num_classes (int): The number of labels.
+        shape (TreeShape): The geometry of computation graphs.
+    """
+
+    num_nodes: int
+    num_roots: int
+    num_classes: int
+    shape: TreeShape
+
+
+@dataclass(frozen=True)
+class PrivatePlan:
+    r"""The stages of a private build, and their noise.
+
+    Args:
+        numbers (PublicNumbers): What is known of the source.
+        config (PrivateConfig): What was asked for.
+    """
+
+    numbers: PublicNumbers
+    config: PrivateConfig
+
+    @property
+    def budget(self) -> Budget:
+        r"""What may be spent."""
+        return self.config.budget(self.numbers.num_nodes)
+
+    @property
+    def form(self) -> str:
+        r"""The model of trees: DP-SGD for records with enough of a budget
+        between them, and else histograms, which are as good there and a hundred
+        times as fast.
+        """
+        if self.config.form != 'auto':
+            return self.config.form
+        enough = self.numbers.num_roots * self.budget.epsilon >= ENOUGH_FOR_GRADIENTS
+        return 'dp_sgd' if self.config.unit == 'record' and enough else 'histograms'
+
+    @property
+    def sample(self) -> CappedSample | None:
+        r"""The frozen sample, where a unit can be in several trees."""
+        if self.config.unit == 'record':
+            return None
+        return CappedSample(self.config.max_parents, self.numbers.shape.depth)
+
+    @property
+    def has_large_delta(self) -> bool:
+        r"""Whether delta is above one in the number of nodes."""
+        return self.budget.delta > 1 / self.numbers.num_nodes
+
+    @property
+    def is_projected(self) -> bool:
+        r"""Whether feature vectors are those of a public projection."""
+        return self.config.clusters.get('space') == 'projected'
+
+    @property
+    def declared_public(self) -> dict[str, str] | None:
+        r"""The public graph that the model starts from, as cards name it."""
+        return None if self.config.public is None else asdict(self.config.public)
+
+    def group(self, rows: str) -> int:
+        r"""How many rows of a table go with one unit; one where none do."""
+        return max(1, group_size(rows, self.config.unit, self.sample))
+
+    def solver(self) -> PrivateKMeans:
+        r"""The clustering, as large as its part of the budget allows."""
+        part = self.budget.part(SHARES['clusters'])
+        return PrivateKMeans(
+            part.epsilon,
+            part.delta,
+            per_label=True,
+            accept_large_delta=True,  # it was looked at as a part of the whole budget
+            **self.config.clusters,
+        )
+
+    def make_model(self, num_tokens: int) -> PrivateTreeModel:
+        r"""The model of trees before it has learned anything."""
+        numbers = self.numbers
+        sizes = (num_tokens, numbers.num_classes, list(numbers.shape.num_neighbors))
+        if self.form == 'histograms':
+            return PrivateHistograms(*sizes)
+        return PrivateGenerator(*sizes, numbers.num_roots, DPSGDConfig(**self.config.dp_sgd))
+
+    def entries(self) -> list[Entry]:
+        r"""All mechanisms, with their shares of the budget and some noise."""
+        numbers, budget = self.numbers, self.budget
+        assert budget.concentrated > 0  # or it is refused, like the budget itself
+        if (weak := self.without_signal()) is not None:
+            raise BudgetError(
+                f'epsilon = {budget.epsilon:g} per {budget.unit} is too small for any signal in '
+                f'{numbers.num_nodes} nodes with {numbers.num_classes} labels ({weak}): use at '
+                f'least {self.smallest_useful():g}'
+            )
+        labels = Entry('labels', LABELS, 'node', 1.0, DiscreteGaussian(1.0), share=1.0)
+        clusters = self.solver().plan(numbers.num_nodes, numbers.num_classes).entries()
+        trees = Entry.free(
+            'computation graphs',
+            'one computation graph of each root',
+            'they are sampled once and stay in the house: the sample is a part of the data',
+        )
+        model = [*self._public_start(), *self.make_model(1).entries()]
+        return [
+            *self._shared([labels], 'labels'),
+            *self._shared(clusters, 'clusters'),
+            trees,
+            *self._shared(model, 'model'),
+        ]
+
+    def _public_start(self) -> list[Entry]:
+        r"""The entry of what the model starts from, where that is a public graph."""
+        public = self.config.public
+        if public is None:
+            return []
+        if self.form != 'dp_sgd':
+            raise ValueError(
+                f"'public' is for form='dp_sgd', and '{self.form}' was chosen for this size and "
+                f"budget: give form='dp_sgd' as well, or leave the public graph out"
+            )
+        why = f"learned from '{public.name}' ({public.fingerprint}), which is taken to be public"
+        return [Entry.free('sequence model', 'public pre-training', why)]
+
+    def without_signal(self) -> str | None:
+        r"""Why nothing could be told from noise; :obj:`None` if something can.
+
+        Two things are asked for. The mean of all rows of a label must be seen
+        through the noise of its sum. And in the histogram of root tokens per
+        label, with no more tokens than labels, the mean count of a cell must
+        exceed the noise: a model of trees starts from it, in both forms.
+        """
+        numbers = self.numbers
+        try:
+            self.solver().plan(numbers.num_nodes, numbers.num_classes)
+            sigma = self.root_noise()
+        except BudgetError:
+            return 'the mean of the rows of a label would be noise'
+        mean = numbers.num_roots / numbers.num_classes**2
+        if mean <= sigma:
+            return (
+                f"the noise of '{ROOTS}' has sigma {sigma:.3g}, and its cells have {mean:.3g} "
+                f'roots on average'
+            )
+        return None
+
+    def root_noise(self) -> float:
+        r"""About the noise of the histogram of root tokens per label: that of its
+        share of the concentrated cost.
+        """
+        entries = self._shared(self.make_model(1).entries(), 'model')
+        roots = next(entry for entry in entries if entry.name == ROOTS)
+        return 1 / math.sqrt(2 * roots.share * self.budget.concentrated)
+
+    def smallest_useful(self) -> float:
+        r"""About the smallest epsilon with which something can be told from noise,
+        rounded up to two digits.
+        """
+        low, high = 1e-3, 1e4
+        while high / low > 1.001:
+            middle = math.sqrt(low * high)
+            plan = replace(self, config=replace(self.config, epsilon=middle))
+            low, high = (middle, high) if plan.without_signal() else (low, middle)
+        digits = 1 - math.floor(math.log10(high))
+        return round(math.ceil(high * 10**digits) / 10**digits, max(0, digits))
+
+    def _shared(self, entries: Iterable[Entry], key: str) -> list[Entry]:
+        r"""Entries that share a part of the budget. What is spent on a unit
+        grows with the square of the number of its rows.
+        """
+        entries = list(entries)
+        total = sum(entry.share for entry in entries if entry.noise is not None)
+        return [
+            entry
+            if entry.noise is None
+            else replace(
+                entry, share=SHARES[key] * entry.share / total / self.group(entry.unit) ** 2
+            )
+            for entry in entries
+        ]
+
+    def ledger(self, width: float | None = None) -> Ledger:
+        r"""The ledger with the noise that the budget needs.
+
+        Args:
+            width (float, optional): Give all mechanisms noise of this many
+                sensitivities instead, whatever it costs.
+                (default: :obj:`None`)
+        """
+        entries = self.entries()
+        if width is None:
+            return Ledger(STAGES, entries, self.sample).calibrate(self.budget)
+        given = [
+            replace(entry, noise=entry.noise and entry.noise.of_width(width, entry.sensitivity))
+            for entry in entries
+        ]
+        return Ledger(STAGES, given, self.sample)
+
+    def at_noise(self, width: float) -> PrivatePlan:
+        r"""The plan with the epsilon that noise of some width costs: sizes go with
+        the budget, and the cost with the sizes.
+
+        Args:
+            width (float): The noise of all mechanisms, in sensitivities.
+        """
+        plan = self
+        for _ in range(ROUNDS):
+            before = plan.entries()
+            epsilon = plan.ledger(width).total(self.config.unit, self.budget.delta).epsilon
+            plan = replace(plan, config=replace(plan.config, epsilon=epsilon))
+            after = plan.entries()
+            if len(before) == len(after) and all(map(Entry.is_same_as, before, after)):
+                break
+        return plan

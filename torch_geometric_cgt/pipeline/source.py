@@ -1,0 +1,122 @@
+r"""The source graph: what is accepted, and how its content is recognised."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, Dataset, HeteroData
+
+from torch_geometric_cgt.data import MASKS, random_split, split_of
+from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.transforms.duplicate_encode import check_edges
+from torch_geometric_cgt.transforms.quantize import check_features
+from torch_geometric_cgt.utils.rows import to_csr
+
+
+@dataclass(frozen=True)
+class Source:
+    r"""A checked source graph."""
+
+    name: str
+    data: Data  # x, edge_index and y on the CPU
+    split: Tensor | None  # [N] split codes, None where the graph has no masks
+    num_classes: int
+    num_zeroed: int = 0  # roots whose record was zeroed out; they count as roots all the same
+
+    @property
+    def num_roots(self) -> int:
+        r"""The number of computation graphs, those included that were zeroed out."""
+        return self.root.numel() + self.num_zeroed
+
+    @property
+    def root(self) -> Tensor:
+        r"""The nodes that computation graphs are made for: the labelled ones."""
+        return (self.data.y >= 0).nonzero().view(-1)
+
+    def split_codes(self, seed: int) -> Tensor:
+        r"""The splits of the graph, or a seeded 50/10/40 where it has none."""
+        return random_split(self.data.y >= 0, seed) if self.split is None else self.split
+
+    def fingerprint(self) -> str:
+        r"""A digest of everything in the graph that the result depends on."""
+        digest = hashlib.sha256()
+        x = self.data.x
+        if self.num_zeroed:
+            digest.update(f'zeroed:{self.num_zeroed}'.encode())
+        parts = {'edge_index': self.data.edge_index, 'y': self.data.y, 'split': self.split}
+        if x.layout == torch.strided:
+            parts['x'] = x
+        else:
+            csr = to_csr(x)
+            digest.update(f'{list(x.shape)}'.encode())
+            parts |= {'crow': csr.crow_indices(), 'col': csr.col_indices(), 'value': csr.values()}
+        for name, value in parts.items():
+            if value is None:
+                digest.update(f'{name}:none'.encode())
+                continue
+            digest.update(f'{name}:{value.dtype}:{list(value.shape)}'.encode())
+            digest.update(value.contiguous().view(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+
+def check_source(source: Any) -> Source:
+    r"""Takes a PyG dataset of one graph or a :class:`~torch_geometric.data.Data`
+    and returns what is needed of it, or says what is wrong with it.
+    """
+    data, name = source, 'Data'
+    if isinstance(source, Dataset):
+        name = str(getattr(source, 'name', None) or type(source).__name__)
+        if len(source) != 1:
+            raise SourceError(
+                f"'source' must be a dataset of one graph (got {len(source)} graphs): "
+                f"pass one of them, e.g. 'source={type(source).__name__}(...)[0]'"
+            )
+        data = source[0]
+    if isinstance(data, HeteroData):
+        raise SourceError(
+            "'source' must be a homogeneous graph (got 'HeteroData'): "
+            "convert it with 'data.to_homogeneous()' first"
+        )
+    if not isinstance(data, Data):
+        raise SourceError(
+            f"'source' must be a PyG dataset of one graph or a 'Data' object "
+            f"(got '{type(source).__name__}')"
+        )
+    if not data.num_nodes:
+        raise SourceError('The source graph is empty (got 0 nodes)')
+    x = check_features(data)
+    edge_index = check_edges(data)
+    y = _check_labels(data)
+    if x.size(0) != data.num_nodes:
+        raise SourceError(f"'x' must have {data.num_nodes} rows (got {x.size(0)})")
+    for mask in MASKS:
+        if mask in data and data[mask].shape != (data.num_nodes,):
+            raise SourceError(
+                f"'{mask}' must have the shape [{data.num_nodes}] (got {list(data[mask].shape)}): "
+                f'select one split, e.g. data.{mask} = data.{mask}[:, 0]'
+            )
+    checked = Data(x=x, edge_index=edge_index.cpu().long(), y=y)
+    return Source(name, checked, split_of(data), int(y.max()) + 1)
+
+
+def _check_labels(data: Data) -> Tensor:
+    y = data.y
+    if y is None:
+        raise SourceError("The source graph has no labels 'y'")
+    if y.is_floating_point() or y.is_complex():
+        raise SourceError(f"'y' must hold integer class labels (got {y.dtype})")
+    y = y.view(-1) if y.dim() == 2 and y.size(1) == 1 else y
+    if y.dim() != 1:
+        raise SourceError(
+            f"'y' must hold one label per node (got {list(y.shape)}); "
+            f'multi-label graphs are not supported'
+        )
+    if y.numel() != data.num_nodes:
+        raise SourceError(f"'y' must have {data.num_nodes} entries (got {y.numel()})")
+    if int(y.max()) < 0:
+        raise SourceError('No node of the source graph is labelled (all labels are negative)')
+    return y.cpu().long()

@@ -1,0 +1,1 @@
+r"""What may be published: release files, their card and its verification."""

@@ -1,0 +1,98 @@
+r"""Whether the card of a private release is one that this package would have written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from torch_geometric_cgt.errors import LedgerError
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.private_plan import STAGES, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.privacy import Entry
+from torch_geometric_cgt.privacy.ledger import TOLERANCE
+from torch_geometric_cgt.release.card import Card
+from torch_geometric_cgt.version import __version__
+
+
+def check_private_card(card: dict[str, Any], num_clusters: int, num_features: int) -> None:
+    r"""Makes the plan of a private build again, from the public numbers and the
+    parameters that a card states, and refuses a card whose ledger pays for
+    anything else, or whose facts do not go with each other.
+
+    A checksum has no key: whoever alters a card can write one that fits. What
+    this finds are cards with mechanisms, sensitivities, group sizes, deltas or
+    words that no build has. Somebody who makes up all of a card is not found out
+    by looking at it.
+
+    Args:
+        card (dict): The card of a release.
+        num_clusters (int): The number of feature vectors of the release.
+        num_features (int): The number of their coordinates.
+    """
+    privacy, source = Card.from_dict(card['privacy']), card['source']
+    config = BuildConfig.from_dict(card['parameters'])
+    if config.private is None or privacy.ledger is None or privacy.epsilon is None:
+        raise LedgerError('The parameters of the card are not those of a private build')
+    numbers = PublicNumbers(
+        source['num_nodes'], source['num_labelled'], source['num_classes'], config.shape
+    )
+    plan = PrivatePlan(numbers, config.private)
+    _check_entries(plan.entries(), [Entry.from_dict(e) for e in privacy.ledger['entries']], card)
+    most = plan.solver().plan(numbers.num_nodes, numbers.num_classes).num_clusters
+    projected = plan.is_projected
+    facts = {  # as stated, and as it follows
+        'protects': (privacy.protects, config.private.unit),
+        'form': (privacy.form, plan.form),
+        'delta': (privacy.delta, plan.budget.delta),
+        'large_delta': (privacy.large_delta, plan.has_large_delta),
+        'stages': (privacy.ledger['stages'], list(STAGES)),
+        'sample': (privacy.ledger['sample'], plan.sample and asdict(plan.sample)),
+        'public': (privacy.public, plan.declared_public),
+        'projected': (
+            privacy.projected,
+            [source['num_features'], num_features] if projected else None,
+        ),
+        'num_features': (
+            card['num_features'],
+            num_features if projected else source['num_features'],
+        ),
+        'num_clusters': (privacy.num_clusters, num_clusters),
+        'num_tokens': (card['num_tokens'], num_clusters),
+        'num_classes': (card['num_classes'], numbers.num_classes),
+        'num_neighbors': (card['num_neighbors'], list(config.num_neighbors)),
+        'num_trees': (card['num_trees'], config.num_samples or numbers.num_roots),
+        'num_edges': (source['num_edges'], None),
+    }
+    for name, (stated, found) in facts.items():
+        if not _is_equal(stated, found):
+            raise LedgerError(_altered(f"'{name}' is {stated!r} and should be {found!r}", card))
+    if card['num_features'] != num_features:
+        raise LedgerError(_altered(f'feature vectors have {num_features} coordinates', card))
+    if num_clusters > most:
+        raise LedgerError(_altered(f'{num_clusters} feature vectors, at most {most} fit', card))
+    if privacy.epsilon > config.private.epsilon * TOLERANCE:
+        asked = config.private.epsilon
+        raise LedgerError(_altered(f'{privacy.epsilon:g} were spent, {asked:g} asked for', card))
+
+
+def _check_entries(expected: list[Entry], stated: list[Entry], card: dict[str, Any]) -> None:
+    r"""Entries must be those of the plan, one by one, but for the width of their noise."""
+    for i in range(max(len(expected), len(stated))):
+        own, other = (entries[i] if i < len(entries) else None for entries in (expected, stated))
+        if own is None or other is None or not own.is_same_as(other):
+            what = f"an entry of the ledger is '{other and other.name}'" if own is None else ''
+            what = what or f"the ledger does not pay for '{own and own.name}' as it runs"
+            raise LedgerError(_altered(f'{what} (stated: {other}, in the plan: {own})', card))
+
+
+def _is_equal(stated: Any, found: Any) -> bool:
+    if isinstance(stated, float) and isinstance(found, float):
+        return math.isclose(stated, found, rel_tol=1e-9)
+    return bool(stated == found)
+
+
+def _altered(what: str, card: dict[str, Any]) -> str:
+    made_by = card['versions']['torch_geometric_cgt']
+    other = '' if made_by == __version__ else f', or made by another version ({made_by})'
+    return f'The card does not go with a private build: {what}. It was altered{other}'

@@ -1,0 +1,1 @@
+r"""Tables, figures and pages."""

@@ -1,0 +1,217 @@
+r"""The page of a benchmark: one HTML file with its figures, tables and where they come from."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from torch_geometric_cgt.benchmark.experiments import DATASETS
+from torch_geometric_cgt.benchmark.metrics import Pair
+from torch_geometric_cgt.report import figures
+from torch_geometric_cgt.report.dot_figures import dots
+from torch_geometric_cgt.report.method_tables import shown_table
+from torch_geometric_cgt.report.missing import not_run
+from torch_geometric_cgt.report.results import Results
+from torch_geometric_cgt.report.summary import ENOUGH
+from torch_geometric_cgt.report.tables import PAIRS, STATISTICS, ExperimentTable, Row
+from torch_geometric_cgt.report.template import render
+from torch_geometric_cgt.report.text_tables import NOT_RUN
+
+PADDING = 0.04  # around the scores in a figure
+
+
+def render_page(results: Results) -> str:
+    r"""The page as text; it loads nothing from elsewhere.
+
+    Args:
+        results (Results): What is shown.
+    """
+    return render(
+        'page.html',
+        headline=results.headline(),
+        overview=_overview(results),
+        sections=[_section(results, table) for table in results.tables],
+        runs=results.runs,
+        colors={column: figures.COLORS[column] for column in PAIRS},
+        marks={column: _column_mark(column) for column in PAIRS},
+        band=figures.BAND,
+        enough=ENOUGH,
+        not_run=NOT_RUN,
+    )
+
+
+def _section(results: Results, table: ExperimentTable) -> dict[str, Any]:
+    total = [s for s in results.summaries[table.experiment.name] if not s.dataset]
+    verdicts, notes = results.said_of(table)
+    is_pairs, has_variants = table.kind == 'pairs', table.variants != ['']
+    return {
+        'id': 'experiment-' + re.sub(r'[^A-Za-z0-9]+', '-', table.experiment.name),
+        'experiment': table.experiment,
+        'table': table,
+        'has_paper': any(row.paper for row in table.rows),
+        'run': sum(s.run for s in total),
+        'asked': sum(s.asked for s in total),
+        'not_run': not_run(table),
+        'verdicts': verdicts,
+        'notes': notes,
+        'missed': sum(not verdict.holds for verdict in verdicts),
+        'variants': results.variants(table) if is_pairs and has_variants else None,
+        'summary': results.summary(table) if is_pairs else None,
+        'rows': shown_table(table),
+        'scatters': _scatters(table),
+        'dots': _dots(table),
+        'dots_by': _dots_by(table),
+        'histograms': _histograms(table),
+    }
+
+
+def _overview(results: Results) -> dict[str, Any] | None:
+    r"""All scenarios in one figure, as the paper's Figure 3(a)."""
+    rows = [
+        (row, f'{table.experiment.scenario}. {table.experiment.title}')
+        for table in results.tables
+        for row in table.rows
+        if table.experiment.scenario and not row.key.variant
+    ]
+    return _scatter(rows, list(dict.fromkeys(name for _, name in rows)), 'accuracy')
+
+
+def _scatters(table: ExperimentTable) -> dict[str, Any] | None:
+    r"""The default generator, where experiments are about it alone."""
+    if table.experiment.variants != ('',) or table.kind != 'pairs':
+        return None
+    rows = [(row, row.key.model) for row in table.rows if not row.key.variant]
+    return _scatter(rows, list(dict.fromkeys(name for _, name in rows)), table.metric_name)
+
+
+def _scatter(
+    rows: Sequence[tuple[Row, str]], names: Sequence[str], metric: str
+) -> dict[str, Any] | None:
+    r"""Ours, and the paper's of the same rows on the same axes.
+
+    Args:
+        rows (list): Rows, each with the name of its marker.
+        names (list[str]): All names; their order gives the markers.
+        metric (str): What a score is.
+    """
+    rows = [(row, name) for row, name in rows if row.pair()]
+    if not rows:
+        return None
+    ours, theirs = _points(rows, Row.pair), _points(rows, Row.paper_pair)
+    limits = _limits(value for *_, x, y in [*ours, *theirs] for value in (x, y))
+    datasets = list(dict.fromkeys([*DATASETS, *(row.key.dataset for row, _ in rows)]))
+    palette, shapes = figures.PALETTE, figures.MARKERS
+    colors = {name: palette[i % len(palette)] for i, name in enumerate(datasets)}
+    markers = {name: shapes[i % len(shapes)] for i, name in enumerate(names)}
+    drawn = [('This run', ours), ('The paper, on the same rows', theirs)]
+    shown = {dataset for dataset, *_ in ours}, {name for _, name, *_ in ours}
+    return {
+        'figures': [
+            (caption, figures.pair_scatter(points, colors, markers, limits, metric))
+            for caption, points in drawn
+            if points
+        ],
+        'colors': {name: color for name, color in colors.items() if name in shown[0]},
+        'marks': {
+            name: figures.mark_svg(marker, '#1d2330')
+            for name, marker in markers.items()
+            if name in shown[1]
+        },
+    }
+
+
+def _points(
+    rows: Iterable[tuple[Row, str]], pair_of: Callable[[Row], Pair | None]
+) -> list[tuple[str, str, float, float]]:
+    out = []
+    for row, name in rows:
+        if pair := pair_of(row):
+            x, y = (statistics.fmean(column) for column in zip(*pair.runs.values(), strict=True))
+            out.append((row.key.dataset, name, x, y))
+    return out
+
+
+def _limits(values: Iterable[float]) -> tuple[float, float]:
+    ends = list(values)
+    return min(ends) - PADDING, max(ends) + PADDING
+
+
+def _dots_by(table: ExperimentTable) -> str:
+    r"""What makes the difference between lines of dots."""
+    e = table.experiment
+    return e.variant_name if len(table.variants) > 1 else e.level_name
+
+
+def _dots(table: ExperimentTable) -> list[tuple[str, str]]:
+    r"""For each dataset, and for each level where there are several variants,
+    means over the models that were run. All have the same axis.
+    """
+    every = list(dict.fromkeys(row.key.level for row in table.rows))
+    by_variant = len(table.variants) > 1
+    found = []
+    for dataset in table.datasets:
+        for levels in [[level] for level in every] if by_variant else [every]:
+            rows = [r for r in table.rows if r.key.dataset == dataset and r.key.level in levels]
+            rows = [row for row in rows if row.pair()]
+            if not rows:
+                continue
+            groups = [
+                [r for r in rows if (r.key.level, r.key.variant) == (level, variant)]
+                for level in levels
+                for variant in table.variants
+            ]
+            columns = [value.column for value in table.values]
+            means = {c: [_mean(r.mean(c) for r in g) for g in groups] for c in columns}
+            paper = {c: [_mean(r.paper_mean(c) for r in g) for g in groups] for c in columns}
+            caption = [dataset, f'{levels[0]} {table.experiment.level_name}']
+            several = by_variant and len(every) > 1
+            found.append((', '.join(caption[: 1 + several]), means, paper))
+    if not found:
+        return []
+    labels = [v or 'default' for v in table.variants] if by_variant else every
+    label = '' if by_variant else table.experiment.level_name
+    shown = [v for _, *both in found for means in both for column in means.values() for v in column]
+    limits = _limits(value for value in shown if value is not None)
+    return [
+        (caption, dots(labels, means, paper, limits, table.metric_name, label))
+        for caption, means, paper in found
+    ]
+
+
+def _column_mark(column: str) -> str:
+    marker = 'D' if column == 'quantized' else 'o'
+    return figures.mark_svg(marker, figures.COLORS[column], hollow=column == 'original')
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    r"""The mean, if nothing is missing."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return statistics.fmean(known) if known and len(known) == len(found) else None
+
+
+def _histograms(table: ExperimentTable) -> list[tuple[str, str]]:
+    r"""For each row, the counts of all seeds together."""
+    out = []
+    for row in table.rows:
+        for statistic in STATISTICS:
+            counts: dict[str, list[int]] = {}
+            for cell in row.cells.values():
+                for column, count in cell.histograms.get(statistic, {}).items():
+                    pairs = zip_longest(counts.get(column, []), count, fillvalue=0)
+                    counts[column] = [a + b for a, b in pairs]
+            if counts:
+                name = statistic.replace('_', ' ')
+                caption = f'{row.key.dataset}, {row.key.level} {table.experiment.level_name}'
+                out.append((caption, figures.histogram(_trimmed(counts), name, small=True)))
+    return out
+
+
+def _trimmed(counts: dict[str, list[int]]) -> dict[str, list[int]]:
+    r"""In the order of the legend, without the end where nothing is counted."""
+    size = 1 + max((i for c in counts.values() for i, n in enumerate(c) if n), default=0)
+    order = [*(c for c in PAIRS if c in counts), *(c for c in counts if c not in PAIRS)]
+    return {column: counts[column][:size] for column in order}

@@ -1,0 +1,213 @@
+r"""Tables: the cells of a benchmark, and the paper's, in rows. What was not run keeps its row."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch_geometric_cgt.benchmark.cells import Cell, CellKey
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, Experiment
+from torch_geometric_cgt.benchmark.metrics import Pair
+from torch_geometric_cgt.benchmark.perturbations import reidentification_of
+from torch_geometric_cgt.report.paper import PaperRow, read_paper
+
+PAIRS = ('original', 'quantized', 'generated')
+DISTANCES = ('generated to quantized', 'quantized to original')
+STATISTICS = ('zero_vectors', 'duplicates')
+METRIC_NAMES = {'auc': 'AUC'}  # of those that are not called by their name
+REMARKS = {
+    'link': 'Scores are areas under the ROC curve (AUC). The paper does not name its measure of '
+    'link prediction; its numbers are shown as printed.',
+    'statistics': 'Wasserstein distances between the histograms of two sets of computation graphs; '
+    '0 where they are the same. Quantized to original is what tokens cost.',
+    'baselines': 'A perturbed graph has the place of a generated one; k=... are generated.',
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    r"""A column of a table, and where its numbers are in a cell."""
+
+    name: str
+    column: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Row:
+    r"""One row: the cells of all seeds, and what the paper has there."""
+
+    key: CellKey  # of seed 0
+    cells: dict[int, Cell]  # seed
+    paper: PaperRow | None = None
+    metric: str = 'accuracy'
+
+    @property
+    def is_run(self) -> bool:
+        return bool(self.cells)
+
+    def runs(self, column: str, metric: str | None = None) -> dict[int, float]:
+        r"""The numbers of all seeds that have one."""
+        name = metric or self.metric
+        found = {seed: _number(cell, column, name) for seed, cell in sorted(self.cells.items())}
+        return {seed: value for seed, value in found.items() if value is not None}
+
+    def mean(self, column: str, metric: str | None = None) -> float | None:
+        r"""The mean over seeds."""
+        runs = self.runs(column, metric)
+        return statistics.fmean(runs.values()) if runs else None
+
+    def std(self, column: str, metric: str | None = None) -> float | None:
+        r"""The standard deviation of a sample of seeds, of two at least."""
+        runs = self.runs(column, metric)
+        return statistics.stdev(runs.values()) if len(runs) > 1 else None
+
+    def paper_mean(self, column: str) -> float | None:
+        r"""What the paper has in a column."""
+        return self.paper.mean.get(column) if self.paper else None
+
+    def pair(self) -> Pair | None:
+        r"""The scores on the original and on the generated graph."""
+        original, generated = self.runs('original'), self.runs('generated')
+        runs = {s: (original[s], generated[s]) for s in original if s in generated}
+        return Pair(self._graph, runs) if runs else None
+
+    def paper_pair(self) -> Pair | None:
+        r"""The paper's scores, as if of one seed."""
+        if self.paper is None or not {'original', 'generated'} <= set(self.paper.mean):
+            return None
+        return Pair(self._graph, {0: (self.paper.mean['original'], self.paper.mean['generated'])})
+
+    @property
+    def _graph(self) -> tuple[str, ...]:
+        return self.key.dataset, self.key.level, self.key.variant
+
+
+@dataclass(frozen=True)
+class ExperimentTable:
+    r"""All rows of one experiment."""
+
+    experiment: Experiment
+    rows: list[Row]
+
+    @property
+    def is_run(self) -> bool:
+        return any(row.is_run for row in self.rows)
+
+    @property
+    def kind(self) -> str:
+        r"""What a row holds: a pair of scores, one score, or distances."""
+        kinds = {'exchange': 'score', 'statistics': 'distances'}
+        return kinds.get(self.experiment.measures, 'pairs')
+
+    @property
+    def metric_name(self) -> str:
+        r"""What a score is, as a person says it."""
+        return METRIC_NAMES.get(self.experiment.metric, self.experiment.metric)
+
+    @property
+    def remark(self) -> str:
+        r"""What must be known to read the numbers; empty for most."""
+        return REMARKS.get(self.experiment.name, '')
+
+    @property
+    def column_names(self) -> dict[str, str]:
+        r"""What a person calls the columns of pairs."""
+        name = 'perturbed or generated' if self.experiment.compares_methods else 'generated'
+        return {**{column: column for column in PAIRS}, 'generated': name}
+
+    @property
+    def values(self) -> list[Value]:
+        r"""The columns that a person reads."""
+        if self.kind == 'pairs':
+            columns = ('original', 'generated') if self.experiment.compares_methods else PAIRS
+            return [Value(column, column, self.experiment.metric) for column in columns]
+        if self.kind == 'score':
+            return [Value('score', 'score', self.experiment.metric)]
+        found = [c.scores for row in self.rows for c in row.cells.values()]
+        names = dict.fromkeys([*DISTANCES, *(column for scores in found for column in scores)])
+        return [
+            Value(f'{statistic.replace("_", " ")}, {column}', column, statistic)
+            for statistic in STATISTICS
+            for column in names
+        ]
+
+    @property
+    def datasets(self) -> list[str]:
+        return list(dict.fromkeys(row.key.dataset for row in self.rows))
+
+    @property
+    def variants(self) -> list[str]:
+        return list(dict.fromkeys(row.key.variant for row in self.rows))
+
+    def records(self) -> list[dict[str, Any]]:
+        r"""The rows as plain numbers, :obj:`None` where there is none."""
+        return [self._record(row) for row in self.rows]
+
+    def _record(self, row: Row) -> dict[str, Any]:
+        key = row.key
+        out: dict[str, Any] = {'dataset': key.dataset, 'level': key.level, 'model': key.model}
+        out['variant'] = key.variant
+        out['status'] = 'run' if row.is_run else 'not run'
+        out['seeds'] = len(row.cells)
+        for value in self.values:
+            out[value.name] = row.mean(value.column, value.metric)
+            out[f'{value.name} std'] = row.std(value.column, value.metric)
+            if value.metric == 'accuracy':
+                out[f'{value.name} macro F1'] = row.mean(value.column, 'macro_f1')
+        if self.kind != 'distances':
+            for value in self.values:
+                out[f'paper {value.name}'] = row.paper_mean(value.column)
+            out['paper doubtful'] = row.paper.doubtful if row.paper else ''
+        if self.experiment.compares_methods:
+            chance = reidentification_of(key.variant)
+            out['node re-identification'] = chance.node if chance else None
+            out['edge re-identification'] = chance.edge if chance else None
+        return out
+
+
+def tables_of(
+    cells: Mapping[CellKey, Cell], paper: Mapping[CellKey, PaperRow] | None = None
+) -> list[ExperimentTable]:
+    r"""All experiments, run or not, each with all of its rows.
+
+    Cells beyond the plan of an experiment, or of an experiment that is not
+    planned, have rows as well, and so has what the paper alone has.
+
+    Args:
+        cells (dict): The cells that were run.
+        paper (dict, optional): What to show beside.
+            (default: the paper's tables)
+    """
+    paper = read_paper() if paper is None else paper
+    runs: dict[CellKey, dict[int, Cell]] = defaultdict(dict)
+    for key, cell in sorted(cells.items()):
+        runs[replace(key, seed=0)][key.seed] = cell
+    planned = list(EXPERIMENTS.values())
+    names = dict.fromkeys(key.experiment for key in runs if key.experiment not in EXPERIMENTS)
+    others = [Experiment(name, name, 'level', (), (), ()) for name in names]
+    return [_table(experiment, runs, paper) for experiment in [*planned, *others]]
+
+
+def _table(
+    experiment: Experiment,
+    runs: Mapping[CellKey, dict[int, Cell]],
+    paper: Mapping[CellKey, PaperRow],
+) -> ExperimentTable:
+    extra = [key for key in [*runs, *paper] if key.experiment == experiment.name]
+    keys = list(dict.fromkeys([*experiment.keys(), *extra]))
+    place = {name: i for i, name in enumerate(dict.fromkeys(key.dataset for key in keys))}
+    keys.sort(key=lambda key: place[key.dataset])  # those of a dataset stay together
+    rows = [Row(k, runs.get(k, {}), paper.get(k), experiment.metric) for k in keys]
+    return ExperimentTable(experiment, rows)
+
+
+def _number(cell: Cell, column: str, metric: str) -> float | None:
+    scores = cell.scores.get(column)
+    value = scores.get(metric) if isinstance(scores, dict) else None
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return float(value) if is_number else None  # type: ignore[arg-type]

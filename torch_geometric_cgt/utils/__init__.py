@@ -1,0 +1,1 @@
+r"""Files, seeds, memory and argument checks."""
