@@ -35,13 +35,13 @@ from torch_geometric_cgt.transforms import AddNoisyEdges
 
 # The paper's form, then what was added to it, one after the other; 'scenes' is the default.
 FORMS: dict[str, dict] = {
-    'independent': {'num_scenes': 0, 'generator_args': {'siblings': 'independent'}},
-    'number': {'num_scenes': 0, 'generator_args': {'num_types': 1, 'repeats': False}},
-    'repeats': {'num_scenes': 0, 'generator_args': {'num_types': 1}},
+    'independent': {'num_scenes': 0, 'generator': {'siblings': 'independent'}},
+    'number': {'num_scenes': 0, 'generator': {'num_types': 1, 'repeats': False}},
+    'repeats': {'num_scenes': 0, 'generator': {'num_types': 1}},
     'types': {'num_scenes': 0},
-    'scenes, one type': {'generator_args': {'num_types': 1}},
+    'scenes, one type': {'generator': {'num_types': 1}},
     'scenes': {},
-    'scenes, flat': {'generator_args': {'vocabulary': 'flat'}},
+    'scenes, flat': {'generator': {'vocabulary': 'flat'}},
 }
 
 
@@ -90,7 +90,7 @@ def run_cell(
             root=root,
             task_weight='auto',
             **FORMS[form],
-            fit_config=FitConfig(epochs=epochs),
+            fit=FitConfig(epochs=epochs),
             log=False,
         )
         cell['seconds'] = time.monotonic() - started

@@ -25,6 +25,7 @@ from statistics import mean
 import torch
 from cells import add_cell, read_cells
 from torch import Tensor
+from torch_geometric_cgt.pipeline import DifferentialPrivacy
 
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
@@ -33,10 +34,9 @@ from torch_geometric_cgt.benchmark.evaluate import tree_sets
 from torch_geometric_cgt.benchmark.training import GNNConfig, test_gnn, train_gnn
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.privacy import mechanisms
-from torch_geometric_cgt.privacy.discrete_gaussian import discrete_gaussian
+from torch_geometric_cgt.privacy.noise_sampling import discrete_gaussian
 
 COLUMNS = ('original', 'generated', 'transfer')
 
@@ -75,8 +75,8 @@ def run_scores(cell: dict, models: list[str]) -> None:
 def run_canaries(cell: dict) -> None:
     r"""Builds from a source with canaries, and guesses which ones."""
     source = check_source(load_source(cell['source'], largest_component=True, random_split=True))
-    private = PrivateConfig(cell['epsilon'], unit=cell['unit'], form=cell['form'])
-    config = BuildConfig(seed=cell['seed'], private=private)
+    private = DifferentialPrivacy(cell['epsilon'], unit=cell['unit'], form=cell['form'])
+    config = BuildConfig(seed=cell['seed'], privacy=private)
     mechanism = mechanism_on(torch.device('cpu'))
     limit = sharpest(claim_of(source, config, cell['canaries']), cell['canaries'])
     if not cell['noise']:

@@ -77,7 +77,7 @@ def run_cell(name: str, alpha: float | None, share: float, seed: int, epochs: in
             seed=seed,
             root=root,
             task_weight='auto',
-            fit_config=FitConfig(epochs=epochs),
+            fit=FitConfig(epochs=epochs),
             log=False,
         )
         cell['seconds'] = round(time.monotonic() - started, 1)

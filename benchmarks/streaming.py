@@ -35,7 +35,7 @@ def build(num_samples: int, fan_outs: list[int], root: Path) -> dict:
             num_neighbors=fan_outs,
             num_samples=num_samples,
             root=root,
-            fit_config=FitConfig(epochs=2),
+            fit=FitConfig(epochs=2),
             log=True,
         )
     seconds = time.monotonic() - started

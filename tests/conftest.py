@@ -57,6 +57,6 @@ def quick(tmp_path) -> dict:
         'root': tmp_path / 'root',
         'log': False,
         'device': 'cpu',
-        'generator_args': {'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
-        'fit_config': FitConfig(epochs=2, batch_size=32),
+        'generator': {'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
+        'fit': FitConfig(epochs=2, batch_size=32),
     }

@@ -36,8 +36,8 @@ QUICK = {
     'num_neighbors': [3, 2],
     'log': False,
     'device': 'cpu',
-    'generator_args': {'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
-    'fit_config': FitConfig(epochs=1, batch_size=32),
+    'generator': {'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
+    'fit': FitConfig(epochs=1, batch_size=32),
 }
 
 

@@ -8,9 +8,8 @@ from tests.helpers.attacked import source
 from torch_geometric_cgt.audit import Limit, canary_audit, insert_canaries
 from torch_geometric_cgt.audit.zero_out import zero_out
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline
 from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.private_build import PrivateRun
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.training import World
 
@@ -59,10 +58,10 @@ def test_a_coin_changes_the_rows_of_its_own_canary_and_nothing_else(unit, form, 
     tables, plans = [], []
     for coin in (canaries.coin, flipped):
         inside = replace(canaries, coin=coin).inside
-        private = PrivateConfig(8.0, unit=unit, form=form)
-        config = BuildConfig(num_neighbors=SHAPE.num_neighbors, private=private)
+        private = DifferentialPrivacy(8.0, unit=unit, form=form)
+        config = BuildConfig(num_neighbors=SHAPE.num_neighbors, privacy=private)
         work = tmp_path / str(len(tables))
-        run = PrivateRun(inside, config, private, CPU, work, False, World())
+        run = PrivatePipeline(inside, config, private, CPU, work, False, World())
         tree = torch.full((440, SHAPE.num_slots), -2)  # where there is none
         tree[inside.root] = run.draw_trees()
         tables.append((inside.data.x, inside.data.y, tree))

@@ -5,8 +5,8 @@ import torch
 
 from tests.conftest import random_graph
 from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
+from torch_geometric_cgt.pipeline import DifferentialPrivacy
 from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.privacy import mechanisms
 
@@ -29,8 +29,10 @@ def audit(private):
     rare = torch.zeros(1000, NUM_CANARIES)  # words that nobody uses but canaries
     graph.x = torch.cat([(graph.x > 1.5).float(), rare], dim=1)
     source = check_source(graph)
-    private = PrivateConfig(**{'form': 'histograms', 'noise_seed': 0, 'delta': 1e-4, **private})
-    config = BuildConfig(num_neighbors=(3, 2), private=private)
+    private = DifferentialPrivacy(
+        **{'form': 'histograms', 'noise_seed': 0, 'delta': 1e-4, **private}
+    )
+    config = BuildConfig(num_neighbors=(3, 2), privacy=private)
     limit = sharpest(claim_of(source, config, NUM_CANARIES), NUM_CANARIES)
     mechanism = mechanism_on(torch.device('cpu'), log=False)
     return audit_canaries(source, config, mechanism, NUM_CANARIES, limit.delta), limit

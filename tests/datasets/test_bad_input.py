@@ -71,8 +71,8 @@ def test_bad_source(quick, name):
         ({'num_neighbors': []}, ValueError, 'at least one fan-out'),
         ({'num_neighbors': [5, 0]}, ValueError, 'integer >= 1'),
         ({'num_samples': 0}, ValueError, "'num_samples'"),
-        ({'generator_args': {'colour': 'red'}}, ValueError, 'colour'),
-        ({'generator_args': {'num_heads': 3}}, ValueError, 'divisible'),
+        ({'generator': {'colour': 'red'}}, ValueError, 'colour'),
+        ({'generator': {'num_heads': 3}}, ValueError, 'divisible'),
     ],
 )
 def test_bad_parameter(graph, quick, change, error, message):

@@ -3,25 +3,25 @@
 import torch
 
 from tests.conftest import random_graph
-from torch_geometric_cgt.audit import Built
 from torch_geometric_cgt.audit.records import Records, nearest_codeword
 from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
+from torch_geometric_cgt.pipeline import Build, KAnonymity
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import Source, check_source
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 
 SHAPE = TreeShape((2, 1))
-CONFIG = BuildConfig(k=10, num_neighbors=(3, 2), task_weight=0)
+CONFIG = BuildConfig(KAnonymity(10, task_weight=0), (3, 2))
 
 
 def source(num_nodes=400, seed=0, **kwargs) -> Source:
     return check_source(random_graph(num_nodes, 2 * num_nodes, seed=seed, **kwargs))
 
 
-def memorise(source: Source, config: BuildConfig) -> Built:
+def memorise(source: Source, config: BuildConfig) -> Build:
     """Releases the trees of the source as they are, with nodes as codewords of some others."""
     rng = torch.Generator().manual_seed(0)
-    num_words = int(source.data.num_nodes) // config.k
+    num_words = int(source.data.num_nodes) // config.k_anonymity.k
     codebook = source.data.x[torch.randperm(source.data.num_nodes, generator=rng)[:num_words]]
     cluster = nearest_codeword(source.data.x, codebook)[0]
     graph = InNeighbors.from_edge_index(source.data.edge_index, source.data.num_nodes)
@@ -30,10 +30,10 @@ def memorise(source: Source, config: BuildConfig) -> Built:
     split = torch.ones_like(y)
     tokens = tokens_of(tree, cluster, num_words)
     trees = TokenTrees(tokens, y, split, num_words, source.num_classes, config.shape)
-    return Built(trees, codebook, None)
+    return Build(trees, codebook)
 
 
-def ignore(_: Source, config: BuildConfig) -> Built:
+def ignore(_: Source, config: BuildConfig) -> Build:
     """Releases another graph, whatever the source is."""
     return memorise(source(seed=99), config)
 
@@ -43,7 +43,7 @@ def noisy_histogram(epsilon, num_words=400):
     Laplace noise, or without any. Trees have a root and nothing else."""
     words = torch.randn(num_words, 120, generator=torch.Generator().manual_seed(3)) * 2.5
 
-    def build(source: Source, config: BuildConfig) -> Built:
+    def build(source: Source, config: BuildConfig) -> Build:
         rng = torch.Generator().manual_seed(int(1000 * (epsilon or 0)))
         cluster = nearest_codeword(source.data.x, words)[0][source.root]
         cell = source.data.y[source.root] * num_words + cluster
@@ -56,7 +56,7 @@ def noisy_histogram(epsilon, num_words=400):
         tokens[:, 0] = cell % num_words
         y, split = cell // num_words, torch.ones_like(cell)
         trees = TokenTrees(tokens, y, split, num_words, source.num_classes, config.shape)
-        return Built(trees, words, None)
+        return Build(trees, words)
 
     return build
 

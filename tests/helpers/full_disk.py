@@ -10,7 +10,7 @@ from tests.conftest import random_graph
 from tests.helpers.several import arguments
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import CGTError
-from torch_geometric_cgt.pipeline.build import Run
+from torch_geometric_cgt.pipeline import KAnonymousPipeline
 
 
 def main(root: Path) -> None:
@@ -22,7 +22,7 @@ def main(root: Path) -> None:
     except CGTError as error:
         sys.stdout.write(f'{type(error).__name__}: {error}\n')
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    Run._quantize = None  # is not called again
+    KAnonymousPipeline.quantize = None  # is not called again
     SyntheticCGTDataset(random_graph(), **arguments(root), log=False)
     sys.stdout.write('built\n')
 

@@ -7,7 +7,7 @@ import torch
 
 from tests.conftest import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
-from torch_geometric_cgt.pipeline.build import Run
+from torch_geometric_cgt.pipeline import KAnonymousPipeline
 from torch_geometric_cgt.training import join_world, leave_world
 
 
@@ -18,30 +18,30 @@ def arguments(root) -> dict:
         'num_samples': 9000,  # three blocks
         'root': root,
         'device': 'cpu',
-        'generator_args': {
+        'generator': {
             'hidden_channels': 16,
             'num_layers': 1,
             'num_heads': 2,
             'dropout': 0.0,
         },
-        'fit_config': FitConfig(epochs=3, batch_size=32, checkpoint_minutes=0),
+        'fit': FitConfig(epochs=3, batch_size=32, checkpoint_minutes=0),
     }
 
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    world, quantize = join_world(), Run._quantize
+    world, quantize = join_world(), KAnonymousPipeline.quantize
 
     def fail(*_):
         raise RuntimeError('out of ideas')
 
-    Run._quantize = fail
+    KAnonymousPipeline.quantize = fail
     try:
         SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'), log=False)
         error = 'none'
     except Exception as caught:
         error = f'{type(caught).__name__}: {caught}'
-    Run._quantize = quantize
+    KAnonymousPipeline.quantize = quantize
 
     dataset = SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'))
     again = SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'))

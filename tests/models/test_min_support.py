@@ -3,12 +3,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.builds import promised
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark.variants import find_variant
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.models.min_support import SupportRule
-from torch_geometric_cgt.models.paths import PathSupport
-from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.models.path_support import PathSupport, SupportRule
+from torch_geometric_cgt.pipeline.config import BuildConfig, KAnonymity
 from torch_geometric_cgt.release.card import Card
 
 SHAPE = TreeShape((2, 1))
@@ -102,7 +102,7 @@ def random_trees(num, num_tokens, shape, rng):
 
 def test_a_build_with_the_rule(graph, quick):
     free = SyntheticCGTDataset(graph, **quick)
-    ruled = SyntheticCGTDataset(graph, **quick, min_support=3)
+    ruled = SyntheticCGTDataset(graph, **promised(quick, min_support=3))
     assert ruled.card['parameters']['min_support'] == ruled.privacy.min_support == 3
     assert 'at least 3 source nodes' in ruled.privacy.guaranteed[-1]
     assert 'at least 3 source nodes' in ruled.privacy.not_guaranteed[-1]
@@ -133,14 +133,14 @@ def test_a_build_with_the_rule(graph, quick):
     assert 'min_support' not in free.card['parameters']
     assert not torch.equal(free.tokens, ruled.tokens)
     with pytest.raises(ValueError, match='leaves the labels'):
-        SyntheticCGTDataset(graph, **quick, min_support=100)
+        SyntheticCGTDataset(graph, **promised(quick, min_support=100))
 
 
 def test_configurations_and_cards_come_back():
-    for config in (BuildConfig(), BuildConfig(k=5, min_support=4, num_neighbors=(3, 2, 1))):
+    for config in (BuildConfig(), BuildConfig(KAnonymity(5, min_support=4), (3, 2, 1))):
         assert BuildConfig.from_dict(config.to_dict()) == config
     with pytest.raises(ValueError, match="'min_support' must be at least 1"):
-        BuildConfig(min_support=0)
+        KAnonymity(min_support=0)
     card = Card('k-anonymity', 4, 5, 6, 0, 2, 0.1, 0.0, 0.5, min_support=4)
     assert Card.from_dict(card.to_dict()) == card
 

@@ -1,7 +1,7 @@
 import torch
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.models.paths import PathIndex, PathSupport
+from torch_geometric_cgt.models.path_support import PathIndex, PathSupport
 
 SHAPE = TreeShape((2, 1))  # slots: root, two children, one grandchild below each
 NULL = 3

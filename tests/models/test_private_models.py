@@ -7,17 +7,24 @@ from hypothesis import strategies as st
 
 from torch_geometric_cgt.audit.lower_bound import epsilon_lower_bound
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.models.back_off import back_off, project_to_simplex
-from torch_geometric_cgt.models.coupling import couple, token_rows
-from torch_geometric_cgt.models.histogram_plan import plan_histograms
-from torch_geometric_cgt.models.histograms import PrivateHistograms
-from torch_geometric_cgt.models.private_generator import PrivateGenerator
-from torch_geometric_cgt.models.scene_map import agreement_prior, label_evidence, scenes_of
+from torch_geometric_cgt.models import FitContext, TreeSource
+from torch_geometric_cgt.models.dp_transformer import PrivateGenerator
+from torch_geometric_cgt.models.histograms import PrivateHistograms, plan_histograms
+from torch_geometric_cgt.models.label_scenes import agreement_prior, label_evidence, scenes_of
+from torch_geometric_cgt.models.noisy_tables import back_off, couple, project_to_simplex, token_rows
 from torch_geometric_cgt.models.tree_counts import Layer, TreeCounts
 from torch_geometric_cgt.privacy import Budget, DiscreteGaussian, Entry, Gaussian, Ledger
 from torch_geometric_cgt.privacy.accounting import Loss, epsilon_of
 
 NUM_TOKENS, NUM_CLASSES = 5, 2
+
+
+def learn(model, tokens, y, entries, noise):
+    """Fits a model to given trees."""
+    sizes = (model.num_tokens, model.num_classes, model.shape)
+    source = TreeSource(lambda index, _: tokens[index], y, torch.zeros_like(y), *sizes)
+    model.fit(source, FitContext(entries=entries, noise=noise))
+    return model
 
 
 def rng(seed=0):
@@ -156,7 +163,7 @@ def test_drawn_trees_obey_the_null_rule_and_look_like_those_counted(form, fan_ou
     model, entries = make(form, 800, shape)
     with pytest.raises(ValueError, match='call fit'):
         model.sample(y)
-    model.fit(tokens, y, entries, rng())
+    learn(model, tokens, y, entries, rng())
     drawn = model.sample(y, rng(1))
     assert shape.check_nulls(drawn < NUM_TOKENS) and (drawn[:, 0] < NUM_TOKENS).all()
     of_label = [(drawn[y == c] // 2)[drawn[y == c] < NUM_TOKENS] == c for c in (0, 1)]
@@ -171,10 +178,10 @@ def test_noise_that_was_not_paid_for_is_refused(form):
     tokens, y = draw_trees(800, shape), torch.arange(800) % NUM_CLASSES
     model, entries = make(form, 800, shape)
     with pytest.raises(ValueError, match="no entry 'root tokens per label'"):
-        model.fit(tokens, y, entries[1:], rng())
+        learn(model, tokens, y, entries[1:], rng())
     dearer = Entry('sequence model', entries[0].name, 'record', 2.0, DiscreteGaussian(1.0))
     with pytest.raises(ValueError, match='not the one that runs'):
-        model.fit(tokens, y, [dearer, *entries[1:]], rng())
+        learn(model, tokens, y, [dearer, *entries[1:]], rng())
     assert model.entries()[0].noise == DiscreteGaussian(1.0)
 
 
@@ -183,7 +190,7 @@ def test_the_number_of_trees_is_a_part_of_what_is_paid_for():
     model, entries = make('dp_sgd', 800, shape)
     tokens, y = draw_trees(900, shape), torch.arange(900) % NUM_CLASSES
     with pytest.raises(ValueError, match='planned for 800 trees'):
-        model.fit(tokens, y, entries, rng())
+        learn(model, tokens, y, entries, rng())
 
 
 def test_entries_of_deeper_trees_share_one_budget():

@@ -1,17 +1,17 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
-from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.models.scene_calibration import (
     Sharpness,
     TreeProbe,
-    Trees,
     choose_draw,
     find_sharpness,
     source_accuracy,
 )
-from torch_geometric_cgt.models.scene_table import SceneTable
-from torch_geometric_cgt.models.scenes import find_scenes
+from torch_geometric_cgt.models.scenes import SceneTable, find_scenes
 from torch_geometric_cgt.sampler import InNeighbors
 
 
@@ -122,7 +122,7 @@ def noisy_trees(share, seed, n=3000):
     agree = torch.rand(n, 3, generator=rng) < share
     tokens = torch.where(agree, y[:, None], torch.randint(3, (n, 3), generator=rng))
     split = torch.where(torch.rand(n, generator=rng) < 0.5, 1, 4)
-    return Trees(tokens, y, split)
+    return TokenTrees(tokens, y, split, 3, 3, TreeShape.of([2]))
 
 
 def test_the_sharpness_is_found_where_generated_trees_score_as_the_source():
@@ -142,20 +142,20 @@ def test_the_source_is_probed_by_its_own_features(sparse):
     x = torch.eye(3).repeat(100, 1)
     rng = torch.Generator().manual_seed(0)
     tree = torch.randint(300, (2000, 3), generator=rng)
-    tree[:, 2] = -1
+    tree[:, 2] = 300  # null
     y = tree[:, 0] % 3
     split = torch.where(torch.arange(2000) % 2 == 0, 1, 4)
-    trees = [Trees(tree, y, split)]
-    found = source_accuracy(x.to_sparse_csr() if sparse else x, trees, TreeShape.of([2]))
+    trees = [TokenTrees(tree, y, split, 300, 3, TreeShape.of([2]))]
+    found = source_accuracy(x.to_sparse_csr() if sparse else x, trees)
     assert 0.6 < found < 1.0  # one neighbour in two is noise
-    alone = [Trees(torch.where(torch.arange(3) > 0, -1, tree), y, split)]
-    assert source_accuracy(x, alone, TreeShape.of([2])) == 1.0
+    alone = replace(trees[0], tokens=torch.where(torch.arange(3) > 0, 300, tree))
+    assert source_accuracy(x, [alone]) == 1.0
 
 
 def test_nothing_to_tell_apart_is_no_error():
     probe = TreeProbe(torch.eye(3), TreeShape.of([2]))
     trees = noisy_trees(0.5, 0, n=10)
-    same = Trees(trees.tokens, torch.zeros(10).long(), trees.split)
+    same = replace(trees, y=torch.zeros(10).long())
     assert probe.accuracy(same) == 1.0
 
 

@@ -5,15 +5,16 @@ import json
 import pytest
 
 from tests.conftest import random_graph
+from tests.helpers.builds import promised
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.pipeline import KAnonymity
 from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
 
 
 def test_feature_vectors_cost_epsilon_and_nothing_else_is_promised(quick, tmp_path):
     graph = random_graph(num_nodes=400, num_edges=900)
-    dataset = SyntheticCGTDataset(graph, cluster_epsilon=20, **quick)
+    dataset = SyntheticCGTDataset(graph, **promised(quick, cluster_epsilon=20))
     card = dataset.privacy
     assert 15 < card.cluster_epsilon <= 20.1 and card.cluster_delta == pytest.approx(400**-1.1)
     assert card.epsilon is None and card.delta is None and card.k == 1 and card.unit == 'node'
@@ -33,7 +34,7 @@ def test_feature_vectors_cost_epsilon_and_nothing_else_is_promised(quick, tmp_pa
 
 def test_builds_without_it_keep_their_names():
     assert 'cluster_epsilon' not in BuildConfig().to_dict()
-    assert BuildConfig(cluster_epsilon=2).to_dict()['cluster_epsilon'] == 2
+    assert BuildConfig(KAnonymity(cluster_epsilon=2)).to_dict()['cluster_epsilon'] == 2
 
 
 @pytest.mark.parametrize(
@@ -42,12 +43,11 @@ def test_builds_without_it_keep_their_names():
         ({'cluster_epsilon': 0}, BudgetError, 'epsilon'),
         ({'cluster_epsilon': 1, 'l': 2}, ValueError, "'l' is not for method='dp'"),
         ({'cluster_epsilon': 1, 'task_weight': 0.5}, ValueError, "'task_weight' is not for"),
-        ({'cluster_epsilon': 1, 'private': PrivateConfig(1)}, ValueError, 'for clusters alone'),
     ],
 )
 def test_what_private_clusters_cannot_do(wrong, error, message):
     with pytest.raises(error, match=message):
-        BuildConfig(**wrong)
+        KAnonymity(**wrong)
 
 
 def test_two_groups_are_enough(graph, quick):

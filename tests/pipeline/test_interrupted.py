@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.builds import builds
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.datasets import synthetic
-from torch_geometric_cgt.pipeline.build import Run
-from torch_geometric_cgt.pipeline.work import exclusive
+from torch_geometric_cgt.pipeline import KAnonymousPipeline
+from torch_geometric_cgt.pipeline.workspace import exclusive
 from torch_geometric_cgt.release import cache
 
 fit_module = importlib.import_module('torch_geometric_cgt.training.fit')
@@ -32,42 +33,45 @@ def content(folder) -> dict:
 @pytest.mark.parametrize('phase', ['fit', 'sample', 'write'])
 def test_an_interrupted_build_goes_on_where_it_stopped(graph, quick, tmp_path, monkeypatch, phase):
     SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'whole'})
-    (whole,) = (tmp_path / 'whole').iterdir()
+    (whole,) = builds(tmp_path / 'whole')
     with monkeypatch.context() as patch:
         if phase == 'write':
             patch.setattr(cache, 'write_sealed_json', interrupted)
         else:
-            patch.setattr(Run, phase, interrupted)
+            patch.setattr(KAnonymousPipeline, phase, interrupted)
         with pytest.raises(KeyboardInterrupt):
             SyntheticCGTDataset(graph, **quick)
-    (work,) = quick['root'].iterdir()  # nothing half-written
+    (work,) = builds(quick['root'])  # nothing half-written
     assert work.name == f'{whole.name}.fit'
     with monkeypatch.context() as patch:
-        patch.setattr(Run, '_quantize', lambda *_: pytest.fail('quantized again'))
+        patch.setattr(KAnonymousPipeline, 'quantize', lambda *_: pytest.fail('quantized again'))
         if phase != 'fit':
             patch.setattr(fit_module, 'train_step', lambda *_: pytest.fail('trained again'))
         SyntheticCGTDataset(graph, **quick)
-    (folder,) = quick['root'].iterdir()
+    (folder,) = builds(quick['root'])
     assert folder.name == whole.name and content(folder) == content(whole)
 
 
-@pytest.mark.parametrize('change', [{'resume': False}, {'force_reload': True}])
+FRESH = FitConfig(epochs=2, batch_size=32, resume=False)
+
+
+@pytest.mark.parametrize('change', [{'fit': FRESH}, {'force_reload': True}])
 def test_an_interrupted_build_can_be_thrown_away(graph, quick, monkeypatch, change):
     with monkeypatch.context() as patch:
-        patch.setattr(Run, 'sample', interrupted)
+        patch.setattr(KAnonymousPipeline, 'sample', interrupted)
         with pytest.raises(KeyboardInterrupt):
             SyntheticCGTDataset(graph, **quick)
-    calls, quantize = [], Run._quantize
-    monkeypatch.setattr(Run, '_quantize', lambda *a: calls.append(1) or quantize(*a))
-    SyntheticCGTDataset(graph, **quick, **change)
-    assert calls == [1] and len(list(quick['root'].iterdir())) == 1
+    calls, quantize = [], KAnonymousPipeline.quantize
+    monkeypatch.setattr(KAnonymousPipeline, 'quantize', lambda *a: calls.append(1) or quantize(*a))
+    SyntheticCGTDataset(graph, **{**quick, **change})
+    assert calls == [1] and len(builds(quick['root'])) == 1
 
 
 def test_how_a_build_is_run_does_not_name_its_cache(graph, quick, monkeypatch):
     SyntheticCGTDataset(graph, **quick)
     monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained again'))
     config = FitConfig(epochs=2, batch_size=32, compile=True, checkpoint_minutes=1.0)
-    SyntheticCGTDataset(graph, **{**quick, 'fit_config': config})
+    SyntheticCGTDataset(graph, **{**quick, 'fit': config})
 
 
 def test_a_second_build_of_the_same_waits_for_the_first(graph, quick, tmp_path):

@@ -11,18 +11,17 @@ from torch_geometric_cgt.audit import run_audit
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import synthetic
 from torch_geometric_cgt.errors import BudgetError, LedgerError, SourceError
-from torch_geometric_cgt.pipeline import private_build, private_plan
+from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline, Stage
+from torch_geometric_cgt.pipeline import plan as plan_module
+from torch_geometric_cgt.pipeline import private as private_module
 from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.gate import Gate
-from torch_geometric_cgt.pipeline.private_build import PrivateRun
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
-from torch_geometric_cgt.pipeline.private_plan import STAGES, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.plan import STAGES, PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.privacy import Ledger
-from torch_geometric_cgt.training import World
+from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.utils.files import read_sealed_json, read_tensors
 
-DP_SGD = {'dp_sgd': {'epochs': 5.0, 'batch_size': 60, 'hidden_channels': 16}}
+DP_SGD = {'dp_sgd': DPSGDConfig(epochs=5.0, batch_size=60, hidden_channels=16)}
 
 
 def make(graph, tmp_path, epsilon=20.0, **private_args):
@@ -32,8 +31,7 @@ def make(graph, tmp_path, epsilon=20.0, **private_args):
         root=tmp_path / 'root',
         log=False,
         device='cpu',
-        epsilon=epsilon,
-        private_args={'noise_seed': 0, **DP_SGD, **private_args},
+        privacy=DifferentialPrivacy(epsilon, **{'noise_seed': 0, **DP_SGD, **private_args}),
     )
 
 
@@ -142,7 +140,7 @@ def test_the_number_of_labels_may_be_declared(graph, tmp_path):
 
 
 def test_a_stage_without_an_entry_has_no_total():
-    ledger = PrivatePlan(numbers(), PrivateConfig(10.0)).ledger()
+    ledger = PrivatePlan(numbers(), DifferentialPrivacy(10.0)).ledger()
     for stage in ledger.stages:
         rest = [entry for entry in ledger.entries if entry.stage != stage]
         with pytest.raises(LedgerError, match=stage):
@@ -152,7 +150,7 @@ def test_a_stage_without_an_entry_has_no_total():
 @pytest.mark.parametrize('unit', ['record', 'edge', 'node'])
 @pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
 def test_a_plan_spends_the_budget_and_not_more(unit, form):
-    plan = PrivatePlan(numbers(20_000, 3), PrivateConfig(8.0, unit=unit, form=form))
+    plan = PrivatePlan(numbers(20_000, 3), DifferentialPrivacy(8.0, unit=unit, form=form))
     total = plan.ledger().total(unit, plan.budget.delta)
     assert 0.97 * 8 < total.epsilon <= 8
     if unit != 'record':
@@ -173,14 +171,14 @@ def test_a_plan_spends_the_budget_and_not_more(unit, form):
 )
 def test_budgets_with_a_signal_are_accepted(n, c, epsilon, unit):
     for form in ('histograms', 'dp_sgd'):
-        PrivatePlan(numbers(n, c), PrivateConfig(epsilon, unit=unit, form=form)).entries()
+        PrivatePlan(numbers(n, c), DifferentialPrivacy(epsilon, unit=unit, form=form)).entries()
 
 
 def test_a_budget_that_leaves_the_model_nothing_but_noise_is_refused():
     """There are enough rows for clusters, but a node is in seven records."""
 
     def plan(epsilon, unit='node'):
-        return PrivatePlan(numbers(), PrivateConfig(epsilon, unit=unit, form='histograms'))
+        return PrivatePlan(numbers(), DifferentialPrivacy(epsilon, unit=unit, form='histograms'))
 
     assert plan(0.25).solver().plan(2485, 7).num_clusters == 7
     with pytest.raises(BudgetError, match=r'root tokens per label.*cells have 50.7.*at least 1.2$'):
@@ -196,23 +194,23 @@ def test_a_budget_that_leaves_the_model_nothing_but_noise_is_refused():
 @pytest.mark.parametrize('epsilon', [1e-300, 1e-6])
 def test_a_budget_that_cannot_be_divided_is_too_small(epsilon):
     with pytest.raises(BudgetError, match=r'too small for any signal.*use at least 0.22'):
-        PrivatePlan(numbers(), PrivateConfig(epsilon)).entries()
+        PrivatePlan(numbers(), DifferentialPrivacy(epsilon)).entries()
 
 
 def test_a_budget_without_any_noise_is_too_large():
     with pytest.raises(BudgetError, match='epsilon is too large'):
-        PrivatePlan(numbers(), PrivateConfig(1e9)).entries()
+        PrivatePlan(numbers(), DifferentialPrivacy(1e9)).entries()
 
 
 def test_few_labels_are_no_reason_for_a_large_delta():
-    plan = PrivatePlan(PublicNumbers(2000, 900, 4, TreeShape.of((5, 5))), PrivateConfig(4.0))
+    plan = PrivatePlan(PublicNumbers(2000, 900, 4, TreeShape.of((5, 5))), DifferentialPrivacy(4.0))
     assert plan.budget.delta < 1 / 2000
     assert plan.ledger().total('record', plan.budget.delta).epsilon <= 4
 
 
 def test_the_form_is_chosen_by_records_and_budget():
     def form(n, epsilon, **kwargs):
-        return PrivatePlan(numbers(n), PrivateConfig(epsilon, **kwargs)).form
+        return PrivatePlan(numbers(n), DifferentialPrivacy(epsilon, **kwargs)).form
 
     assert form(2485, 1.0) == 'histograms'
     assert form(200_000, 1.0) == 'dp_sgd'
@@ -232,16 +230,17 @@ def test_splits_of_the_source_come_out_as_noisy_counts(graph, tmp_path):
 
 def test_trees_of_protected_nodes_are_capped(graph, tmp_path):
     def trees(**private_args):
-        config = BuildConfig(num_neighbors=(3, 2), private=PrivateConfig(40.0, **private_args))
-        run = PrivateRun(
+        config = BuildConfig(
+            num_neighbors=(3, 2), privacy=DifferentialPrivacy(40.0, **private_args)
+        )
+        run = PrivatePipeline(
             check_source(graph),
             config,
-            config.private,
-            torch.device('cpu'),
             tmp_path / str(private_args),
-            False,
-            World(),
+            log=False,
         )
+        run.prepare()
+        run._stage = Stage('fit', run.fit, ('computation graphs',))
         return run.draw_trees()
 
     def most(tree):
@@ -259,19 +258,19 @@ def kill(*args, **kwargs):
 def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
     """Also if the next start would divide the budget in another way."""
     with monkeypatch.context() as patch:
-        patch.setattr(PrivateRun, 'fit', kill)
+        patch.setattr(PrivatePipeline, 'fit', kill)
         with pytest.raises(KeyboardInterrupt):
             make(graph, tmp_path, form='histograms', noise_seed=None)
     (work,) = (tmp_path / 'root').glob('*.fit')
     done = {path.name for path in work.iterdir()}
-    assert done == {'private ledger', 'private labels', 'private clusters'}
-    kept = read_sealed_json(work / 'private ledger' / 'facts.json')['facts']['ledger']
-    codebook = read_tensors(work / 'private clusters' / 'tensors.safetensors')['codebook']
+    assert done == {'ledger', 'labels', 'quantize'}
+    kept = read_sealed_json(work / 'ledger' / 'facts.json')['facts']['ledger']
+    codebook = read_tensors(work / 'quantize' / 'tensors.safetensors')['codebook']
     monkeypatch.setattr(
-        private_plan, 'SHARES', {'labels': 0.3, 'clusters': 0.2, 'model': 0.5}
+        plan_module, 'SHARES', {'labels': 0.3, 'clusters': 0.2, 'model': 0.5}
     )  # as another version might
     with monkeypatch.context() as patch:
-        patch.setattr(PrivateRun, '_quantize', kill)  # it must not run again
+        patch.setattr(PrivatePipeline, 'quantize', kill)  # it must not run again
         dataset = make(graph, tmp_path, form='histograms', noise_seed=None)
     assert torch.equal(dataset.codebook, codebook)
     assert dataset.privacy.ledger == kept  # of what ran
@@ -282,25 +281,25 @@ def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monk
 
 def test_phases_whose_ledger_is_lost_run_again(graph, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(PrivateRun, 'fit', kill)
+        patch.setattr(PrivatePipeline, 'fit', kill)
         with pytest.raises(KeyboardInterrupt):
             make(graph, tmp_path, form='histograms', noise_seed=None)
     (work,) = (tmp_path / 'root').glob('*.fit')
-    (work / 'private ledger' / 'facts.json').unlink()
-    monkeypatch.setattr(PrivateRun, '_count_labels', kill)
+    (work / 'ledger' / 'facts.json').unlink()
+    monkeypatch.setattr(PrivatePipeline, 'count_labels', kill)
     with pytest.raises(KeyboardInterrupt):
         make(graph, tmp_path, form='histograms', noise_seed=None)
-    assert {path.name for path in work.iterdir()} == {'private ledger'}
+    assert {path.name for path in work.iterdir()} == {'ledger'}
 
 
 def test_what_was_not_paid_for_does_not_run_when_a_build_goes_on(graph, tmp_path, monkeypatch):
     """A clustering of another depth asks for more counts than the ledger has."""
     graph = random_graph(num_nodes=1000, num_edges=3000)
     with monkeypatch.context() as patch:
-        patch.setattr(PrivateRun, 'quantize', kill)
+        patch.setattr(PrivatePipeline, 'quantize', kill)
         with pytest.raises(KeyboardInterrupt):
             make(graph, tmp_path, form='histograms')
-    monkeypatch.setattr(private_plan, 'SHARES', {'labels': 0.02, 'clusters': 0.02, 'model': 0.96})
+    monkeypatch.setattr(plan_module, 'SHARES', {'labels': 0.02, 'clusters': 0.02, 'model': 0.96})
     with pytest.raises(LedgerError, match=r"does not pay for 'prefix counts'.*force_reload=True"):
         make(graph, tmp_path, form='histograms')
 
@@ -315,14 +314,14 @@ class Untouchable:
 @pytest.fixture
 def untouchable(monkeypatch):
     """Whoever looks at the data of a private build fails, but for public numbers."""
-    known = private_build.public_numbers
+    known = private_module.public_numbers
 
     def then_shut(source, config):
         numbers = known(source, config)
         object.__setattr__(source, 'data', Untouchable())
         return numbers
 
-    monkeypatch.setattr(private_build, 'public_numbers', then_shut)
+    monkeypatch.setattr(private_module, 'public_numbers', then_shut)
 
 
 def without(entries, stage):
@@ -355,14 +354,27 @@ def test_a_kept_ledger_without_a_stage_opens_no_gate(
         make(graph, tmp_path, form='histograms')
 
 
-def test_a_phase_must_name_a_stage_that_is_paid_for(graph):
-    ledger = PrivatePlan(numbers(), PrivateConfig(10.0)).ledger()
-    gate = Gate(check_source(graph), ledger, STAGES)
-    source, entries = gate.open('clustering', 'centres')
-    assert source.data.num_nodes == 120
+def test_a_stage_must_name_entries_that_pay_for_it(graph, tmp_path):
+    config = BuildConfig(privacy=DifferentialPrivacy(20.0), num_neighbors=(3, 2))
+    pipeline = PrivatePipeline(check_source(graph), config, tmp_path, log=False)
+    pipeline.prepare()
+    with pytest.raises(LedgerError, match='no stage pays for it'):
+        _ = pipeline.source
+    read = []
+
+    def run(*paid_by):
+        stage = Stage('look', lambda: read.append(pipeline.source), paid_by, is_kept=False)
+        pipeline.run_stage(stage)
+
+    run('clustering', 'centres')
+    assert read[0].data.num_nodes == 120
+    entries = pipeline.entries('clustering', 'centres')
     assert {entry.stage for entry in entries} == {'clustering', 'centres'}
     with pytest.raises(LedgerError, match='degree histogram'):
-        gate.open('degree histogram')
+        run('degree histogram')
+    with pytest.raises(LedgerError, match="'look' pays for it"):
+        run()
+    assert len(read) == 1
 
 
 def test_parameters_that_have_no_part_in_it_are_not_in_the_card(graph, tmp_path):
@@ -370,7 +382,7 @@ def test_parameters_that_have_no_part_in_it_are_not_in_the_card(graph, tmp_path)
     assert set(dataset.card['parameters']) == {'num_neighbors', 'num_samples', 'seed', 'private'}
     json.dumps(dataset.card)
     other = synthetic.cache_name(
-        check_source(graph), BuildConfig(private=PrivateConfig(40.0, unit='node'))
+        check_source(graph), BuildConfig(privacy=DifferentialPrivacy(40.0, unit='node'))
     )
     assert 'e40-node' in other
 

@@ -9,6 +9,7 @@ from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit import run_audit
 from torch_geometric_cgt.benchmark import GNNConfig, evaluate_dataset
 from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivateClusters
 from torch_geometric_cgt.quantizer import PrivateKMeans
 from torch_geometric_cgt.release.release import read_release
 from torch_geometric_cgt.utils.files import read_tensors, write_tensors
@@ -27,11 +28,11 @@ def dataset(graph, tmp_path):
         root=tmp_path / 'root',
         log=False,
         device='cpu',
-        epsilon=30.0,
-        private_args={
-            'form': 'histograms',
-            'clusters': {'space': 'projected', 'n_components': 6},
-        },
+        privacy=DifferentialPrivacy(
+            30.0,
+            form='histograms',
+            clusters=PrivateClusters(space='projected', n_components=6),
+        ),
     )
 
 

@@ -4,21 +4,20 @@ import pytest
 import torch
 
 from tests.conftest import random_graph
+from tests.helpers.builds import builds
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit.rebuild import config_of
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline
 from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.pretrain import pretrain, shared_weights
-from torch_geometric_cgt.pipeline.private_build import PrivateRun
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
-from torch_geometric_cgt.pipeline.private_plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.release.cache import cache_name
-from torch_geometric_cgt.training import World
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 
-DP_SGD = {'epochs': 3.0, 'batch_size': 60, 'hidden_channels': 16}
+DP_SGD = DPSGDConfig(epochs=3.0, batch_size=60, hidden_channels=16)
 
 
 @pytest.fixture
@@ -33,8 +32,7 @@ def make(graph, tmp_path, **private_args):
         root=tmp_path / 'root',
         log=False,
         device='cpu',
-        epsilon=20.0,
-        private_args={'form': 'dp_sgd', 'dp_sgd': DP_SGD, **private_args},
+        privacy=DifferentialPrivacy(20.0, **{'form': 'dp_sgd', 'dp_sgd': DP_SGD, **private_args}),
     )
 
 
@@ -51,14 +49,14 @@ def test_a_public_start_is_declared(graph, public, tmp_path):
     dataset.save(tmp_path / 'release')
     assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == card
     without = make(graph, tmp_path)  # another build, which declares nothing
-    assert without.privacy.public is None and len(list((tmp_path / 'root').iterdir())) == 2
+    assert without.privacy.public is None and len(builds(tmp_path / 'root')) == 2
     assert not any('public pre' in e['name'] for e in without.privacy.ledger['entries'])
     assert 'public' not in without.card['parameters']['private']
 
 
 def test_the_name_of_a_build_tells_public_graphs_apart(graph, public):
     def name(**private_args):
-        config = BuildConfig(private=PrivateConfig(20.0, form='dp_sgd', **private_args))
+        config = BuildConfig(privacy=DifferentialPrivacy(20.0, form='dp_sgd', **private_args))
         return cache_name(check_source(graph), config)
 
     other = random_graph(num_nodes=200, seed=2)
@@ -70,19 +68,16 @@ def test_the_model_starts_from_it(graph, public, tmp_path, monkeypatch):
     starts = []
 
     def start(**private_args):
-        config = PrivateConfig(20.0, form='dp_sgd', dp_sgd=DP_SGD, **private_args)
-        run = PrivateRun(
+        config = DifferentialPrivacy(20.0, form='dp_sgd', dp_sgd=DP_SGD, **private_args)
+        run = PrivatePipeline(
             check_source(graph),
-            BuildConfig(num_neighbors=(3, 2), private=config),
-            config,
-            torch.device('cpu'),
+            BuildConfig(num_neighbors=(3, 2), privacy=config),
             tmp_path / f'{len(starts)}',
-            False,
-            World(),
+            log=False,
         )
-        monkeypatch.setattr('torch_geometric_cgt.models.private_generator.fit_privately', caught)
+        monkeypatch.setattr('torch_geometric_cgt.models.dp_transformer.fit_privately', caught)
         with pytest.raises(KeyboardInterrupt):
-            run.fit(torch.arange(120) % 6, 6)
+            run.run()
         return starts[-1]
 
     def caught(generator, *_, **__):
@@ -96,7 +91,7 @@ def test_the_model_starts_from_it(graph, public, tmp_path, monkeypatch):
 
 
 def shared_weights_of(num_tokens):
-    generator = DPSGDConfig(**DP_SGD).make_generator(num_tokens, 3, [3, 2], 3)
+    generator = DP_SGD.make_generator(num_tokens, 3, [3, 2], 3)
     names = set(shared_weights(generator))
     assert names and not any('token' in n or 'label' in n or 'head' in n for n in names)
     return names
@@ -120,7 +115,7 @@ def test_it_is_refused_for_histograms(graph, public, tmp_path):
     with pytest.raises(ValueError, match="'histograms' was chosen"):
         make(graph, tmp_path, public=public, form='auto')
     plan = PrivatePlan(
-        PublicNumbers(2485, 2485, 7, TreeShape.of([5, 5])), PrivateConfig(10.0, public=public)
+        PublicNumbers(2485, 2485, 7, TreeShape.of([5, 5])), DifferentialPrivacy(10.0, public=public)
     )
     assert 'public pre-training' in [entry.name for entry in plan.entries()]  # auto is DP-SGD
 
@@ -134,10 +129,10 @@ def test_the_source_itself_is_not_public(graph, tmp_path):
         make(graph, tmp_path, public=other)
 
 
-def test_what_is_not_at_hand_cannot_be_learned_from(graph, public, tmp_path):
+def test_what_is_not_available_cannot_be_learned_from(graph, public, tmp_path):
     """A card names the public graph; it does not hold it."""
     dataset = make(graph, tmp_path, public=public)
     config = config_of(dataset.card)
     assert config.private.public.name == 'Data'
-    with pytest.raises(SourceError, match=r"public graph 'Data', which is not at hand"):
+    with pytest.raises(SourceError, match=r"public graph 'Data', which is not available"):
         config.private.public.content()

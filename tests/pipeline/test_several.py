@@ -1,6 +1,7 @@
 import torch
 
 from tests.conftest import random_graph
+from tests.helpers.builds import builds
 from tests.helpers.several import arguments
 from tests.training.test_distributed import torchrun
 from torch_geometric_cgt import SyntheticCGTDataset
@@ -14,11 +15,11 @@ def test_two_processes_build_one_dataset(tmp_path):
     assert facts[1]['error'].startswith('DistributedError: Process 0 of 2 failed to quantize: Run')
     assert torch.equal(facts[0]['tokens'], facts[1]['tokens'])
     assert '4904/4904' in out.stderr and '/4096' not in out.stderr  # bars of the first one alone
-    (folder,) = (tmp_path / 'root').iterdir()
+    (folder,) = builds(tmp_path / 'root')
 
     one = SyntheticCGTDataset(random_graph(), **arguments(tmp_path / 'alone'), log=False)
     assert one.tokens.shape == facts[0]['tokens'].shape == (9000, 10)
     assert torch.equal(one.trees.y, facts[0]['y'])
     # Weights differ by rounding, so a draw falls to the other side now and then.
     assert (one.tokens == facts[0]['tokens']).float().mean() > 0.98
-    assert [path.name for path in (tmp_path / 'alone').iterdir()] == [folder.name]
+    assert [path.name for path in builds(tmp_path / 'alone')] == [folder.name]

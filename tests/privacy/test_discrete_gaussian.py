@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from torch_geometric_cgt.privacy.discrete_gaussian import _uniform, discrete_gaussian
+from torch_geometric_cgt.privacy.noise_sampling import _uniform, discrete_gaussian
 
 
 def rng(seed=0):

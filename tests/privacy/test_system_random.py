@@ -3,7 +3,7 @@ import os
 import numpy as np
 from scipy.stats import kstest
 
-from torch_geometric_cgt.privacy.system_random import SystemRandom
+from torch_geometric_cgt.privacy.noise_sampling import SystemRandom
 
 
 def test_numbers_are_uniform_and_normal():

@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 
+from tests.helpers.builds import builds
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import CorruptFileError
 
@@ -13,7 +14,7 @@ from torch_geometric_cgt.errors import CorruptFileError
 def test_release_holds_what_may_leave_and_nothing_else(graph, quick, tmp_path):
     dataset = SyntheticCGTDataset(graph, **quick)
     dataset.save(tmp_path / 'release')
-    names = sorted(path.name for path in (tmp_path / 'release').iterdir())
+    names = sorted(path.name for path in builds(tmp_path / 'release'))
     assert names == ['README.md', 'card.json', 'release.safetensors']
     card = json.loads((tmp_path / 'release' / 'card.json').read_text())
     assert card['source']['num_nodes'] == 120 and card['parameters']['k'] == 10
@@ -38,7 +39,7 @@ def test_release_gives_the_same_dataset_without_the_source(graph, quick, tmp_pat
     assert loaded.num_classes == dataset.num_classes and loaded.privacy == dataset.privacy
     assert loaded.generator is None and loaded.cluster is None
     loaded.save(tmp_path / 'again')
-    for path in (tmp_path / 'release').iterdir():
+    for path in builds(tmp_path / 'release'):
         assert path.read_bytes() == (tmp_path / 'again' / path.name).read_bytes()
 
 
@@ -67,7 +68,7 @@ def test_damaged_release_is_refused(graph, quick, tmp_path, name, damage):
 )
 def test_damaged_cache_is_refused_and_can_be_built_again(graph, quick, name, damage):
     before = SyntheticCGTDataset(graph, **quick)
-    (folder,) = quick['root'].iterdir()
+    (folder,) = builds(quick['root'])
     _damage(folder / name, damage)
     with pytest.raises(CorruptFileError, match='force_reload=True'):
         SyntheticCGTDataset(graph, **quick)

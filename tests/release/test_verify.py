@@ -8,11 +8,13 @@ import pytest
 from tests.conftest import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.pipeline import DifferentialPrivacy
 from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.release.card import FIELDS, Card
+from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.utils.files import read_sealed_json, write_sealed_json
 
-DP_SGD = {'epochs': 3.0, 'batch_size': 200, 'hidden_channels': 16}
+DP_SGD = DPSGDConfig(epochs=3.0, batch_size=200, hidden_channels=16)
 
 
 @pytest.fixture(scope='module', params=['histograms', 'dp_sgd'])
@@ -25,8 +27,7 @@ def release(request, tmp_path_factory):
         root=root / 'root',
         log=False,
         device='cpu',
-        epsilon=20.0,
-        private_args={'unit': 'node', 'form': request.param, 'dp_sgd': DP_SGD},
+        privacy=DifferentialPrivacy(20.0, unit='node', form=request.param, dp_sgd=DP_SGD),
     )
     dataset.save(root / 'release')
     return root / 'release'
@@ -201,9 +202,7 @@ def test_a_large_delta_that_was_accepted_is_declared(tmp_path):
         num_neighbors=[3, 2],
         root=tmp_path / 'root',
         log=False,
-        epsilon=20.0,
-        delta=0.1,
-        private_args={'form': 'histograms', 'accept_large_delta': True},
+        privacy=DifferentialPrivacy(20.0, 0.1, form='histograms', accept_large_delta=True),
     )
     assert any(
         'larger than one in the number of nodes' in s for s in dataset.privacy.not_guaranteed

@@ -12,13 +12,12 @@ from torch_geometric_cgt.audit.check import Audit, Check
 from torch_geometric_cgt.audit.limit import Limit
 from torch_geometric_cgt.audit.one_run import one_run_epsilon, one_run_p_value
 from torch_geometric_cgt.audit.power import largest_bound, sharpest
-from torch_geometric_cgt.audit.rebuild import Built, claim_of, find_build, mechanism_on
+from torch_geometric_cgt.audit.rebuild import claim_of, find_build, mechanism_on
 
 __all__ = [
     'CHECKS',
     'Attacks',
     'Audit',
-    'Built',
     'Check',
     'Limit',
     'attack',

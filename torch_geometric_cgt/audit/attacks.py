@@ -11,7 +11,7 @@ from torch_geometric_cgt.audit.attribute import ATTRIBUTES, AttributeInference, 
 from torch_geometric_cgt.audit.canary import CanaryAudit, canary_audit, insert_canaries
 from torch_geometric_cgt.audit.halves import Halves, halve, random_members
 from torch_geometric_cgt.audit.membership import Membership, membership_inference
-from torch_geometric_cgt.audit.rebuild import Built, Mechanism, scaled_to
+from torch_geometric_cgt.audit.rebuild import Mechanism, scaled_to
 from torch_geometric_cgt.audit.records import Records, projected, records_of
 from torch_geometric_cgt.audit.scores import (
     codebook_score,
@@ -20,8 +20,9 @@ from torch_geometric_cgt.audit.scores import (
     release_scores,
     sums_score,
 )
-from torch_geometric_cgt.pipeline.config import BuildConfig, stage_seed
+from torch_geometric_cgt.pipeline import Build, BuildConfig
 from torch_geometric_cgt.pipeline.source import Source
+from torch_geometric_cgt.utils.seeds import derive_seed
 
 NUM_DRAWS = 4  # trees of each record
 MAX_RECORDS = 2000  # members, and as many others
@@ -62,14 +63,14 @@ def audit_build(
         max_records (int, optional): The largest number of members, and of
             others, that are attacked. (default: :obj:`2000`)
     """
-    halves = halve(source, random_members(source, unit, stage_seed(seed, 'halves')), unit)
+    halves = halve(source, random_members(source, unit, derive_seed(seed, 'halves')), unit)
     built = mechanism(halves.inside, scaled_to(config, halves.inside, source))
     return attack(halves, built, seed, confidence, max_records)
 
 
 def attack(
     halves: Halves,
-    built: Built,
+    built: Build,
     seed: int = 0,
     confidence: float = 0.95,
     max_records: int = MAX_RECORDS,
@@ -78,14 +79,14 @@ def attack(
 
     Args:
         halves (Halves): Who is in, and who is not.
-        built (Built): What was built from those who are in.
+        built (Build): What was built from those who are in.
         seed (int, optional): The seed of all draws. (default: :obj:`0`)
         confidence (float, optional): The probability that intervals hold.
             (default: :obj:`0.95`)
         max_records (int, optional): The largest number of members, and of
             others, that are attacked. (default: :obj:`2000`)
     """
-    rng = torch.Generator().manual_seed(stage_seed(seed, 'attack'))
+    rng = torch.Generator().manual_seed(derive_seed(seed, 'attack'))
     trees = built.trees
 
     def draw(source: Source) -> Records:
@@ -130,9 +131,9 @@ def audit_canaries(
         confidence (float, optional): The probability that the bound holds.
             (default: :obj:`0.95`)
     """
-    canaries = insert_canaries(source, num_canaries, config.shape, stage_seed(seed, 'canaries'))
+    canaries = insert_canaries(source, num_canaries, config.shape, derive_seed(seed, 'canaries'))
     built = mechanism(canaries.inside, config)
-    rng = torch.Generator().manual_seed(stage_seed(seed, 'canary trees'))
+    rng = torch.Generator().manual_seed(derive_seed(seed, 'canary trees'))
     shape, every = built.trees.shape, projected(canaries.every.data, built.projection)
     records = records_of(every, canaries.node, built.codebook, shape, NUM_DRAWS, rng)
     known = projected(source.data, built.projection)
@@ -149,9 +150,9 @@ def audit_canaries(
 
 
 def _scores(
-    built: Built, records: Records, expected: Tensor, rng: torch.Generator
+    built: Build, records: Records, expected: Tensor, rng: torch.Generator
 ) -> dict[str, Tensor]:
     found = release_scores(built.trees, records, expected)
-    if built.generator is not None:
-        found |= generator_scores(built.generator, built.trees, records, expected, rng)
+    if built.model is not None:
+        found |= generator_scores(built.model, built.trees, records, expected, rng)
     return found

@@ -16,8 +16,8 @@ from torch_geometric_cgt.audit.rebuild import mechanism_on
 from torch_geometric_cgt.audit.run import AuditRun
 from torch_geometric_cgt.datasets import SyntheticCGTDataset
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.pipeline import Build
 from torch_geometric_cgt.pipeline.source import Source, check_source
-from torch_geometric_cgt.release.cache import CachedBuild
 from torch_geometric_cgt.release.release import Release
 from torch_geometric_cgt.training import resolve_device
 
@@ -25,7 +25,7 @@ CHECKS = ('groups', 'support', 'copies', 'closest', 'membership', 'attribute', '
 
 
 def run_audit(
-    dataset: SyntheticCGTDataset | CachedBuild | Release,
+    dataset: SyntheticCGTDataset | Release,
     source: Dataset | Data,
     checks: Sequence[str] = CHECKS,
     max_epsilon: float | None = None,
@@ -38,6 +38,7 @@ def run_audit(
     seed: int = 0,
     device: str | torch.device = 'auto',
     log: bool = True,
+    build: Build | None = None,
 ) -> Audit:
     r"""Audits a release against its source.
 
@@ -77,6 +78,8 @@ def run_audit(
         device (str or torch.device, optional): Where to build.
             (default: :obj:`"auto"`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
+        build (Build, optional): The build that a release was saved from, see
+            :meth:`find_build`. (default: :obj:`None`)
     """
     if unknown := [name for name in checks if name not in CHECKS]:
         raise ValueError(f'Unknown checks {unknown}; choose from {list(CHECKS)}')
@@ -92,7 +95,7 @@ def run_audit(
         if value < 1:
             raise ValueError(f"'{name}' must be at least 1 (got {value})")
     release = dataset if isinstance(dataset, Release) else dataset.release
-    built = None if isinstance(dataset, Release) else dataset
+    own = build if isinstance(dataset, Release) else dataset
     limit = Limit.of(release.privacy, max_epsilon)
     unit = unit or ('record' if release.privacy.epsilon is not None else 'node')
     whole = check_source(source)
@@ -100,8 +103,8 @@ def run_audit(
     inside = halves.inside if halves is not None else whole
     check_fit(release, inside)
 
-    cluster = built.cluster if built is not None else None
-    generator = built.generator if built is not None else None
+    cluster = own.cluster if own is not None else None
+    generator = own.model if own is not None else None
     chosen = [name for name in CHECKS if name in checks]
     settings = {
         'source': inside.name,

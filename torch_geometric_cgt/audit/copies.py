@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric_cgt.audit.check import Check, verdict
 from torch_geometric_cgt.audit.records import Records
 from torch_geometric_cgt.data import TokenTrees, TreeShape
-from torch_geometric_cgt.models.paths import lookup
+from torch_geometric_cgt.models.path_support import lookup
 from torch_geometric_cgt.privacy.intervals import Estimate, proportion
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.models.paths import PathIndex, lookup
+from torch_geometric_cgt.models.path_support import PathIndex, lookup
 
 SMOOTHING = 2.0  # observations that the next shorter context counts for
 

@@ -5,24 +5,18 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from torch_geometric_cgt.audit.limit import Limit
-from torch_geometric_cgt.audit.scores import TreeModel
-from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.pipeline.build import build
-from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.private_build import public_numbers
-from torch_geometric_cgt.pipeline.private_plan import PrivatePlan
-from torch_geometric_cgt.pipeline.source import Source
-from torch_geometric_cgt.release.cache import CachedBuild, cache_name, read_cache
-from torch_geometric_cgt.release.release import Release
+from torch_geometric_cgt.pipeline import Build, BuildConfig, KAnonymity, Source, build
+from torch_geometric_cgt.pipeline.plan import PrivatePlan
+from torch_geometric_cgt.pipeline.private import public_numbers
+from torch_geometric_cgt.release import Release, cache_name, read_cache
 
 
 def config_of(card: dict[str, Any]) -> BuildConfig:
@@ -49,7 +43,7 @@ def claim_of(source: Source, config: BuildConfig, num_canaries: int = 0) -> Limi
             add to the source. (default: :obj:`0`)
     """
     if config.private is None:
-        raise ValueError("The parameters name no budget: 'private' must be given")
+        raise ValueError("The parameters name no budget: 'privacy' must be DifferentialPrivacy")
     known = public_numbers(source, config)
     sizes = (known.num_nodes + num_canaries, known.num_roots + num_canaries)
     known = replace(known, num_nodes=sizes[0], num_roots=sizes[1])
@@ -60,7 +54,7 @@ def claim_of(source: Source, config: BuildConfig, num_canaries: int = 0) -> Limi
     return Limit(epsilon, budget.delta, f'the plan: {stated}', unit=budget.unit, ledger=ledger)
 
 
-def find_build(release: Release, source: Source, root: Path) -> CachedBuild | None:
+def find_build(release: Release, source: Source, root: Path) -> Build | None:
     r"""The build that a release was saved from, with the group of each source
     node and the generator, or :obj:`None` where it is not kept. A release
     whose card is not that of its build is refused.
@@ -73,8 +67,7 @@ def find_build(release: Release, source: Source, root: Path) -> CachedBuild | No
     folder = root / cache_name(source, config_of(release.card))
     if not folder.is_dir():
         return None
-    found = read_cache(folder)
-    own = found.release
+    own, found = read_cache(folder)
     if not torch.equal(own.trees.tokens, release.trees.tokens):
         return None
     if not torch.equal(own.codebook, release.codebook):
@@ -92,45 +85,28 @@ def scaled_to(config: BuildConfig, part: Source, whole: Source) -> BuildConfig:
     """
     share = part.root.numel() / whole.root.numel()
     num_nodes = int(part.data.num_nodes or 0)
-    k = config.k if config.private is None else 1
+    promise = config.privacy
+    k = promise.k if isinstance(promise, KAnonymity) else 1
     if num_nodes < k:
         raise ValueError(f'A part of {num_nodes} nodes cannot have groups of k = {k}')
     changes: dict[str, Any] = {}
     if config.num_samples is not None:
         changes['num_samples'] = max(1, round(config.num_samples * share))
-    if config.num_clusters is not None:
-        share_of_nodes = num_nodes / int(whole.data.num_nodes or 1)
-        fewer = round(config.num_clusters * share_of_nodes)
-        changes['num_clusters'] = max(1, min(fewer, num_nodes // k))
     if config.num_scenes is not None:
         changes['num_scenes'] = min(config.num_scenes, max(1, part.root.numel() // k))
-    if config.min_support is not None:
-        changes['min_support'] = max(1, int(config.min_support * share))
+    if isinstance(promise, KAnonymity):
+        share_of_nodes = num_nodes / int(whole.data.num_nodes or 1)
+        smaller: dict[str, Any] = {}
+        if promise.num_clusters is not None:
+            fewer = round(promise.num_clusters * share_of_nodes)
+            smaller['num_clusters'] = max(1, min(fewer, num_nodes // k))
+        if promise.min_support is not None:
+            smaller['min_support'] = max(1, int(promise.min_support * share))
+        changes['privacy'] = replace(promise, **smaller)
     return replace(config, **changes)
 
 
-@dataclass(frozen=True)
-class Built:
-    r"""What an attacker may see of a build.
-
-    Args:
-        trees (TokenTrees): The released trees.
-        codebook (torch.Tensor): The released codewords, ``[m, F]``.
-        generator (TreeModel, optional): The fitted model.
-        seen (dict, optional): Private results that the codewords were made
-            of: noisy :obj:`"sums"` of rows of length one, ``[l, F]``; the label
-            of those rows, :obj:`"sum_label"`, ``[l]``; and the sum that each
-            node is in, :obj:`"sum_index"`, ``[N]``. (default: :obj:`{}`)
-    """
-
-    trees: TokenTrees
-    codebook: Tensor
-    generator: TreeModel | None
-    seen: dict[str, Tensor] = field(default_factory=dict)
-    projection: Tensor | None = None  # of features, where codewords are projected
-
-
-Mechanism = Callable[[Source, BuildConfig], Built]
+Mechanism = Callable[[Source, BuildConfig], Build]
 
 
 def mechanism_on(device: torch.device, log: bool = True) -> Mechanism:
@@ -141,15 +117,13 @@ def mechanism_on(device: torch.device, log: bool = True) -> Mechanism:
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
     """
 
-    def run(source: Source, config: BuildConfig) -> Built:
+    def run(source: Source, config: BuildConfig) -> Build:
         with tempfile.TemporaryDirectory(prefix='cgt-audit-') as folder, warnings.catch_warnings():
             warnings.simplefilter('ignore', UserWarning)  # what it warns of is measured here
-            built = build(source, config, device, Path(folder), log)
+            built = build(source, config, Path(folder), device, log)
             assert built is not None  # there is one process
             # Tokens are mapped from a file in the folder.
             trees = replace(built.trees, tokens=built.trees.tokens.clone())
-        return Built(
-            trees, built.codebook, built.generator, seen=built.seen, projection=built.projection
-        )
+        return replace(built, trees=trees)
 
     return run

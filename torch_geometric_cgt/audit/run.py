@@ -17,15 +17,16 @@ from torch_geometric_cgt.audit.groups import check_groups
 from torch_geometric_cgt.audit.halves import Halves
 from torch_geometric_cgt.audit.limit import Limit
 from torch_geometric_cgt.audit.power import sharpest
-from torch_geometric_cgt.audit.rebuild import Built, Mechanism, config_of
+from torch_geometric_cgt.audit.rebuild import Mechanism, config_of
 from torch_geometric_cgt.audit.records import Records, projected, records_of
-from torch_geometric_cgt.audit.scores import TreeModel
 from torch_geometric_cgt.audit.support import path_support
-from torch_geometric_cgt.models.min_support import NUM_DRAWS
-from torch_geometric_cgt.pipeline.config import BuildConfig, stage_seed
+from torch_geometric_cgt.models import TreeModel
+from torch_geometric_cgt.models.path_support import NUM_DRAWS
+from torch_geometric_cgt.pipeline import Build, BuildConfig
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.release.release import Release
 from torch_geometric_cgt.release.statements import K_ANONYMITY
+from torch_geometric_cgt.utils.seeds import derive_seed
 
 COMMON = 30  # roots, where the card names no k
 
@@ -78,7 +79,7 @@ class AuditRun:
             return config
         delta = self.release.privacy.delta
         private = replace(config.private, delta=delta, accept_large_delta=True)
-        return replace(config, private=private)
+        return replace(config, privacy=private)
 
     @cached_property
     def records(self) -> Records:
@@ -91,7 +92,7 @@ class AuditRun:
             self.release.codebook,
             self.release.trees.shape,
             NUM_DRAWS,
-            torch.Generator().manual_seed(stage_seed(self.config.seed, 'support')),
+            torch.Generator().manual_seed(derive_seed(self.config.seed, 'support')),
             self.cluster,
         )
 
@@ -101,7 +102,7 @@ class AuditRun:
         how = (self.seed, self.confidence, self.settings['max_records'])
         if self.halves is not None:
             trees, codebook = self.release.trees, self.release.codebook
-            built = Built(trees, codebook, self.generator, projection=self.release.projection)
+            built = Build(trees, codebook, self.generator, projection=self.release.projection)
             return attack(self.halves, built, *how)
         return audit_build(self.source, self.config, self.mechanism, self.settings['unit'], *how)
 

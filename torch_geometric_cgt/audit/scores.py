@@ -2,8 +2,6 @@ r"""Scores: how much a release, or its generator, looks as if it had seen a reco
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
@@ -13,20 +11,12 @@ from torch_geometric_cgt.audit.density import BackoffDensity
 from torch_geometric_cgt.audit.halves import take_rows
 from torch_geometric_cgt.audit.records import Records
 from torch_geometric_cgt.data import TokenTrees
-from torch_geometric_cgt.models.paths import PathSupport
-from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.models import TransformerModel, TreeModel
+from torch_geometric_cgt.models.path_support import PathSupport
 from torch_geometric_cgt.quantizer.projection import unit_rows
 
 BLOCK = 512  # records, or trees, at a time
 MORE_TREES, MAX_TREES = 10, 50_000  # that an attacker draws, per released tree and at most
-
-
-class TreeModel(Protocol):
-    r"""A fitted generator."""
-
-    def eval(self) -> Any: ...
-
-    def sample(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor: ...
 
 
 def release_scores(trees: TokenTrees, records: Records, expected: Tensor) -> dict[str, Tensor]:
@@ -76,7 +66,7 @@ def generator_scores(
         rng (torch.Generator): The source of randomness.
     """
     generator.eval()
-    if isinstance(generator, CGTGenerator):
+    if isinstance(generator, TransformerModel):
         found, name = _log_likelihood(generator, records), 'loss'
     else:
         size = min(MAX_TREES, MORE_TREES * len(trees))
@@ -86,13 +76,13 @@ def generator_scores(
     return {name: found, f'calibrated {name}': found - expected}
 
 
-def _log_likelihood(generator: CGTGenerator, records: Records) -> Tensor:
+def _log_likelihood(generator: TransformerModel, records: Records) -> Tensor:
     r"""Of one tree of each record, ``[n]``."""
     device = next(generator.parameters()).device
     tokens, total = records.tokens[0], []
     for rows in torch.arange(len(records)).split(BLOCK):
         part, y = tokens[rows].to(device), records.y[rows].to(device)
-        scenes = range(max(1, generator.num_scenes))
+        scenes = range(generator.num_scenes)
         by_scene = [generator.log_prob(part, y, torch.full_like(y, scene)) for scene in scenes]
         total.append(torch.stack(by_scene).double().logsumexp(dim=0).cpu())
     return torch.cat(total)

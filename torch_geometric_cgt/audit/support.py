@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric_cgt.audit.check import Check, verdict
 from torch_geometric_cgt.audit.records import Records
 from torch_geometric_cgt.data import TokenTrees
-from torch_geometric_cgt.models.paths import PathSupport
+from torch_geometric_cgt.models.path_support import PathSupport
 
 BINS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 1000)  # the lower ends
 

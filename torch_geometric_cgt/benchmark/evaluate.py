@@ -17,9 +17,9 @@ from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, ze
 from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, test_gnn, train_gnn
 from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
-from torch_geometric_cgt.pipeline.config import stage_seed
 from torch_geometric_cgt.pipeline.source import Source, check_source
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+from torch_geometric_cgt.utils.seeds import derive_seed
 
 COLUMNS = ('original', 'quantized', 'generated', 'transfer')
 
@@ -129,9 +129,9 @@ class SourceTrees:
     def __init__(self, source: Source, shape: TreeShape, seed: int, run: int) -> None:
         self.source, self.shape = source, shape
         graph = InNeighbors.from_edge_index(source.data.edge_index, self.num_nodes)
-        rng = torch.Generator().manual_seed(stage_seed(seed, f'evaluate/{run}'))
+        rng = torch.Generator().manual_seed(derive_seed(seed, f'evaluate/{run}'))
         self.tree = sample_trees(graph, source.root, shape, rng)
-        split = source.split_codes(stage_seed(seed, 'split'))  # [N]
+        split = source.split_codes(derive_seed(seed, 'split'))  # [N]
         child = self.tree[:, shape.layer_slice(1)]
         self.split = split[source.root]
         self.child_split = torch.where(child < 0, 0, split[child])

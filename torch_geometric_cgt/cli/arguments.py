@@ -9,7 +9,8 @@ from torch_geometric_cgt.audit import CHECKS
 from torch_geometric_cgt.audit.halves import UNITS as AUDITED
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.datasets import SOURCES
-from torch_geometric_cgt.pipeline.private_config import CHOICES, PrivateConfig
+from torch_geometric_cgt.pipeline import DifferentialPrivacy as PrivateConfig
+from torch_geometric_cgt.pipeline.promise import FORMS as CHOICES
 from torch_geometric_cgt.privacy import UNITS
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.training.config import PRECISIONS

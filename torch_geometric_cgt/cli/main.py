@@ -31,8 +31,8 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import SyntheticCGTDataset, load_source
 from torch_geometric_cgt.datasets.sources import cache_folder
 from torch_geometric_cgt.errors import CGTError
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
-from torch_geometric_cgt.pipeline.private_plan import PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline import DifferentialPrivacy
+from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.release.release import read_release
 from torch_geometric_cgt.report.audit_page import write_audit
@@ -148,8 +148,9 @@ def audit(args: argparse.Namespace) -> int:
         root = args.root or cache_folder() / 'synthetic'
         built = find_build(release, check_source(source), root)
     result = run_audit(
-        built or release,
+        release,
         source,
+        build=built,
         checks=_names(args.checks) or (),
         max_epsilon=args.max_epsilon,
         min_support=args.min_support,
@@ -249,8 +250,7 @@ def price(args: argparse.Namespace) -> None:
     else:
         raise ValueError("Give '--source', or '--num-nodes' and '--num-classes'")
     epsilon = ANY_EPSILON if args.epsilon is None else args.epsilon
-    config = PrivateConfig.of(epsilon, args.delta, _private_args(args))
-    assert config is not None
+    config = DifferentialPrivacy(epsilon, args.delta, **_private_args(args))
     plan = PrivatePlan(numbers, config)
     if args.epsilon is None:
         plan = plan.at_noise(args.noise)

@@ -1,5 +1,8 @@
 r"""The synthetic dataset, and the paper's graphs as sources."""
 
+import warnings
+from typing import Any
+
 from torch_geometric_cgt.datasets.digits import Digits
 from torch_geometric_cgt.datasets.sources import (
     CS,
@@ -15,7 +18,7 @@ from torch_geometric_cgt.datasets.sources import (
     load_source,
 )
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
+from torch_geometric_cgt.pipeline import DifferentialPrivacy
 
 __all__ = [
     'CS',
@@ -28,8 +31,18 @@ __all__ = [
     'OgbnProducts',
     'Photo',
     'Physics',
-    'PrivateConfig',
     'PubMed',
     'SyntheticCGTDataset',
     'load_source',
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == 'PrivateConfig':
+        warnings.warn(
+            "'PrivateConfig' is deprecated: use 'torch_geometric_cgt.DifferentialPrivacy'",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return DifferentialPrivacy
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

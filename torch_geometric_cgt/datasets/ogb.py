@@ -2,10 +2,13 @@ r"""Node classification graphs of the Open Graph Benchmark, read from its raw fi
 
 from __future__ import annotations
 
+import csv
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -14,9 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 
 from torch_geometric_cgt.data import masks_of
-from torch_geometric_cgt.datasets.gzip_table import read_blocks, read_table
-from torch_geometric_cgt.datasets.ogb_download import download
-from torch_geometric_cgt.datasets.undirected import undirected
+from torch_geometric_cgt.datasets.edge_lists import read_blocks, read_table, undirected
 from torch_geometric_cgt.errors import CorruptFileError, SourceError
 from torch_geometric_cgt.utils.files import require_writable, write_tensors
 
@@ -152,3 +153,45 @@ def _write_processed(path: Path, tensors: dict[str, Tensor]) -> None:
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+def download(name: str, folder: Path, missing: Sequence[str]) -> None:
+    r"""Downloads what is missing of a graph, without a question.
+
+    The package :obj:`ogb` knows the addresses and loads the files; it neither
+    processes them nor asks on the terminal.
+
+    Args:
+        name (str): The name of the graph in OGB, *e.g.*, :obj:`"ogbn-arxiv"`.
+        folder (Path): Where the files belong.
+        missing (list[str]): The paths of the missing files below the folder.
+    """
+    where = f"'{folder}' lacks {', '.join(missing)} of '{name}'"
+    try:
+        from ogb.utils.url import download_url, extract_zip
+    except ImportError as error:
+        raise SourceError(
+            f"{where}, and 'ogb', which downloads them, is not installed: run "
+            f"pip install 'torch-geometric-cgt[ogb]', or set $CGT_DATA_ROOT to a folder "
+            f"that has '{folder.name}/{missing[0]}' and the others"
+        ) from error
+    require_writable(folder)
+    with tempfile.TemporaryDirectory(prefix='.download-', dir=folder) as draft:
+        try:
+            url, archive = _address(name)
+            extract_zip(download_url(url, draft, log=False), draft, log=False)
+            for file in missing:
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(Path(draft) / archive / file, folder / file)
+        except (OSError, RuntimeError, KeyError, BadZipFile) as error:
+            raise SourceError(
+                f'{where}, and downloading them failed: {type(error).__name__}: {error}'
+            ) from error
+
+
+def _address(name: str) -> tuple[str, str]:
+    r"""The address of a graph and the folder in its archive, as OGB lists them."""
+    table = resources.files('ogb') / 'nodeproppred' / 'master.csv'
+    lines = table.read_text(encoding='utf-8').splitlines()
+    facts = {row['']: row[name] for row in csv.DictReader(lines)}
+    return facts['url'], facts['download_name']

@@ -3,13 +3,12 @@ r"""The synthetic substitute of a graph, as a PyG dataset."""
 from __future__ import annotations
 
 import copy
-import errno
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,35 +20,47 @@ from torch_geometric_cgt.data import (
     ForestGraphStore,
     LazyForest,
     TokenTrees,
-    TreeShape,
     root_nodes,
 )
+from torch_geometric_cgt.datasets.options import Options, make_config
 from torch_geometric_cgt.datasets.sources import cache_folder
-from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
-from torch_geometric_cgt.models.private_model import PrivateTreeModel
+from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.models import TransformerModel, TreeModel
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.pipeline.build import build
-from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.private_build import with_declared_labels
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
-from torch_geometric_cgt.pipeline.source import Source, check_source
-from torch_geometric_cgt.pipeline.work import exclusive
-from torch_geometric_cgt.release.cache import cache_name, read_cache, write_cache
-from torch_geometric_cgt.release.card import Card
-from torch_geometric_cgt.release.release import Release, read_release, write_release
+from torch_geometric_cgt.pipeline import (
+    Build,
+    BuildConfig,
+    Source,
+    build,
+    check_source,
+    with_declared_labels,
+)
+from torch_geometric_cgt.pipeline.workspace import clear, exclusive, report_full_disk
+from torch_geometric_cgt.release import (
+    Card,
+    Release,
+    cache_name,
+    read_cache,
+    read_release,
+    write_cache,
+    write_release,
+)
 from torch_geometric_cgt.sampler import TreeNeighborSampler
-from torch_geometric_cgt.training import FitConfig, World, join_world, resolve_device
+from torch_geometric_cgt.training import World, join_world, resolve_device
 from torch_geometric_cgt.utils.files import atomic_folder, require_writable
 from torch_geometric_cgt.utils.memory import check_memory
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 BYTES_PER_NODE = 100  # of a forest beside its features: edges, masks and what makes them
 
 
 class SyntheticCGTDataset(Dataset):
     r"""A synthetic substitute of a graph, k-anonymous or, with
-    :obj:`epsilon`, differentially private: one
-    :class:`~torch_geometric.data.Data` object that holds a forest of generated
-    computation graphs, in the place of the source in a PyG script.
+    :obj:`epsilon`, differentially private. It holds one
+    :class:`~torch_geometric.data.Data` object, a forest of generated
+    computation graphs, and replaces the source in a PyG script.
 
     .. code-block:: python
 
@@ -57,10 +68,25 @@ class SyntheticCGTDataset(Dataset):
         data = dataset[0]
 
     The first construction quantizes the features, fits a
-    :class:`~torch_geometric_cgt.nn.CGTGenerator` and samples from it; the
-    result is kept under :obj:`root` and later constructions with the same
+    :class:`~torch_geometric_cgt.nn.CGTGenerator` and samples from it. The
+    result is kept under :obj:`root`, and later constructions with the same
     source and parameters load it. In a script that :obj:`torchrun` started,
     every process must construct it: one quantizes, all fit and sample.
+
+    :obj:`k`, :obj:`epsilon` and :obj:`delta` are short for a
+    :obj:`privacy` object. Further arguments come in three groups:
+
+    ============= ================================= ==========================
+    argument      type                              what it groups
+    ============= ================================= ==========================
+    ``privacy``   :class:`KAnonymity` or            what is promised, with all
+                  :class:`DifferentialPrivacy`      parameters of the promise
+    ``generator`` :obj:`dict`                       ``num_scenes`` and
+                                                    arguments of
+                                                    :class:`CGTGenerator`
+    ``fit``       :class:`FitConfig`                how to train, and whether
+                                                    to resume
+    ============= ================================= ==========================
 
     Args:
         source (Dataset or Data): A PyG dataset of one graph, or the graph.
@@ -77,10 +103,8 @@ class SyntheticCGTDataset(Dataset):
         root (str, optional): Where results are kept. By default, in the
             user's cache folder. (default: :obj:`None`)
         epsilon (float, optional): A budget for differential privacy of the
-            whole release, instead of groups of :obj:`k` nodes; what it protects
-            is :obj:`private_args["unit"]`, by default one computation graph.
-            Of the arguments below, :obj:`private_args` is for such a release,
-            and those from :obj:`num_clusters` to :obj:`fit_config` are not.
+            whole release, instead of clusters of :obj:`k` nodes. It protects
+            one computation graph; :class:`DifferentialPrivacy` has other units.
             (default: :obj:`None`)
         delta (float, optional): The failure probability of differential
             privacy. By default, :math:`n^{-1.1}` for :math:`n` nodes.
@@ -95,40 +119,8 @@ class SyntheticCGTDataset(Dataset):
         force_reload (bool, optional): Whether to fit again.
             (default: :obj:`False`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
-        num_clusters (int, optional): The number of distinct feature vectors,
-            see :class:`~torch_geometric_cgt.transforms.Quantize`.
-            (default: :obj:`None`)
-        l (int, optional): The minimum number of distinct labels among the
-            nodes that share a feature vector. (default: :obj:`None`)
-        task_weight (float or str, optional): How much class probabilities
-            count when clusters are sought, see
-            :class:`~torch_geometric_cgt.transforms.Quantize`.
-            (default: :obj:`"auto"`)
-        num_scenes (int, optional): The number of classes of surroundings that
-            roots are told apart by, each of at least :obj:`k` roots; zero for
-            none, which is the paper's model. By default, by the number of
-            labels. (default: :obj:`None`)
-        min_support (int, optional): The number of source nodes whose
-            computation graphs must show a path (the label of a root and the
-            clusters down to a node) for a generated one to show it. Others are
-            redrawn or cut. By default, nothing is asked for.
-            (default: :obj:`None`)
-        generator_args (dict, optional): Further arguments of
-            :class:`~torch_geometric_cgt.nn.CGTGenerator`.
-            (default: :obj:`None`)
-        fit_config (FitConfig, optional): How to train.
-            (default: :obj:`None`)
-        resume (bool, optional): Whether to go on where a killed construction
-            with the same source and parameters stopped.
-            (default: :obj:`True`)
-        private_args (dict, optional): Further arguments of
-            :class:`~torch_geometric_cgt.datasets.PrivateConfig`, for a release
-            with an :obj:`epsilon`. (default: :obj:`None`)
-        cluster_epsilon (float, optional): The budget, per node, of a codebook
-            that is differentially private, while all else is not: what the
-            paper calls DP k-means, and not end-to-end privacy. No :obj:`k`
-            holds, and the noise does not follow from the seed.
-            (default: :obj:`None`)
+        **options (optional): The groups :obj:`privacy`, :obj:`generator` and
+            :obj:`fit` of the table above.
     """
 
     def __init__(
@@ -145,38 +137,9 @@ class SyntheticCGTDataset(Dataset):
         transform: Callable | None = None,
         force_reload: bool = False,
         log: bool = True,
-        num_clusters: int | None = None,
-        l: int | None = None,  # noqa: E741
-        task_weight: float | str | None = 'auto',
-        num_scenes: int | None = None,
-        min_support: int | None = None,
-        generator_args: dict[str, Any] | None = None,
-        fit_config: FitConfig | None = None,
-        resume: bool = True,
-        private_args: dict[str, Any] | None = None,
-        cluster_epsilon: float | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        private = PrivateConfig.of(epsilon, delta, private_args)
-        if private is not None and k is not None:
-            raise ValueError(
-                f"'k' is for k-anonymity (got k={k} and epsilon={epsilon:g}): a private codebook "
-                f'has no groups of a least size. Give one of the two'
-            )
-        config = BuildConfig(
-            k=BuildConfig.k if k is None else k,
-            num_clusters=num_clusters,
-            l=l,
-            task_weight=task_weight,
-            num_neighbors=TreeShape.of(num_neighbors).num_neighbors,
-            num_samples=num_samples,
-            num_scenes=num_scenes,
-            min_support=min_support,
-            seed=seed,
-            generator=dict(generator_args or {}),
-            fit=fit_config or FitConfig(),
-            private=private,
-            cluster_epsilon=cluster_epsilon,
-        )
+        config = make_config(k, epsilon, delta, num_neighbors, num_samples, seed, dict(options))
         checked = with_declared_labels(check_source(source), config)
         config.check(checked.data.num_nodes, checked.root.numel(), checked.num_classes)
         folder = Path(root).expanduser() if root is not None else cache_folder() / 'synthetic'
@@ -184,26 +147,34 @@ class SyntheticCGTDataset(Dataset):
         device = resolve_device(device)
         world = join_world(device)
         if world.first(force_reload or not path.exists()):
-            _build(path, checked, config, device, world, force_reload, resume, log)
+            _build(path, checked, config, device, world, force_reload, log)
         try:
-            cached = read_cache(path)
+            release, built = read_cache(path)
         except CorruptFileError as error:
             raise CorruptFileError(f'{error}. Build it again with force_reload=True') from error
-
-        self._init(cached.release, str(folder), transform, log)
-        self.generator: CGTGenerator | PrivateTreeModel | None = cached.generator
-        self.cluster: Tensor | None = cached.cluster
-        self.history: dict[str, Any] | None = cached.history
+        self._init(release, str(folder), transform, log, built)
 
     def _init(
-        self, release: Release, root: str | None, transform: Callable | None, log: bool
+        self,
+        release: Release,
+        root: str | None,
+        transform: Callable | None,
+        log: bool,
+        built: Build | None = None,
     ) -> None:
         # PyG's own download and process steps know files by name only and
         # pickle; all input and output is ours.
         super().__init__(None, transform, log=log)
         self.root = root
         self.release = release
-        self.generator = self.cluster = self.history = None
+        self.model: TreeModel | None = None if built is None else built.model
+        self.cluster: Tensor | None = None if built is None else built.cluster
+        self.history: dict[str, Any] | None = None if built is None else built.history
+
+    @property
+    def generator(self) -> CGTGenerator | TreeModel | None:
+        r"""The fitted generator; :obj:`None` for a release that was loaded."""
+        return self.model.generator if isinstance(self.model, TransformerModel) else self.model
 
     @property
     def trees(self) -> TokenTrees:
@@ -364,40 +335,22 @@ def _build(
     device: torch.device,
     world: World,
     again: bool,
-    resume: bool,
     log: bool,
 ) -> None:
     r"""Builds a dataset into its cache folder, from where an interrupted build
     stopped. All processes take part, the first one writes.
     """
     work = path.with_name(f'{path.name}.fit')
-    with _what_is_kept(work), ExitStack() as stack:
+    with report_full_disk(work), ExitStack() as stack:
         with world.together('prepare the build'):
             if world.is_first:
                 require_writable(path.parent)
                 stack.enter_context(exclusive(work))
-                if again or not resume:
-                    for part in work.iterdir():
-                        shutil.rmtree(part)
-        if world.first(again or not path.exists()):  # whoever held the folder may have built it
-            result = build(source, config, device, work, log, world, path.name)
+                if again or not config.fit.resume:
+                    clear(work)
+        if world.first(again or not path.exists()):  # another process may have built it
+            result = build(source, config, work, device, log, world, path.name)
             with world.together('write the dataset'):
                 if result is not None:
                     write_cache(path, source, config, result)
                     shutil.rmtree(work, ignore_errors=True)
-
-
-@contextmanager
-def _what_is_kept(work: Path) -> Iterator[None]:
-    r"""Says what can be built upon when there is no room to go on."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
-            raise
-        done = sorted(p.name for p in work.iterdir() if p.is_dir()) if work.is_dir() else []
-        kept = f"{', '.join(done)} are kept in '{work}'" if done else 'nothing is kept'
-        raise NotWritableError(
-            f"Cannot write to '{work.parent}': {error.strerror}. Of the phases of this build, "
-            f'{kept}: make room and construct the dataset again to go on from there'
-        ) from error

@@ -1,1 +1,27 @@
 r"""Models of token trees behind one face, and what they are conditioned on."""
+
+from torch_geometric_cgt.models.dp_transformer import PrivateGenerator
+from torch_geometric_cgt.models.histograms import PrivateHistograms
+from torch_geometric_cgt.models.private_model import PrivateTreeModel
+from torch_geometric_cgt.models.transformer import TransformerModel
+from torch_geometric_cgt.models.tree_model import FitContext, TreeModel, TreeSource
+
+PRIVATE_MODELS: dict[str, type[PrivateHistograms] | type[PrivateGenerator]] = {
+    model.name: model for model in (PrivateHistograms, PrivateGenerator)
+}
+TREE_MODELS: dict[str, type[TreeModel]] = {
+    TransformerModel.name: TransformerModel,
+    **PRIVATE_MODELS,
+}
+
+__all__ = [
+    'PRIVATE_MODELS',
+    'TREE_MODELS',
+    'FitContext',
+    'PrivateGenerator',
+    'PrivateHistograms',
+    'PrivateTreeModel',
+    'TransformerModel',
+    'TreeModel',
+    'TreeSource',
+]

@@ -1,4 +1,4 @@
-r"""A private model of token trees: noisy histograms of low order, with back-off."""
+r"""A private tree model: noisy histograms of low order, with back-off."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.models.back_off import back_off
-from torch_geometric_cgt.models.coupling import couple, couple_again, token_rows
-from torch_geometric_cgt.models.histogram_plan import (
-    ROOTS,
-    SCENE_ROOTS,
-    SCENES,
-    numbers,
-    plan_histograms,
-    returns,
-    tokens_of_layer,
-)
+from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.models.label_scenes import count_pairs, draw_columns
-from torch_geometric_cgt.models.private_model import PrivateTreeModel
+from torch_geometric_cgt.models.noisy_tables import back_off, couple, couple_again, token_rows
+from torch_geometric_cgt.models.private_model import ROOTS, SCENES, STAGE, PrivateTreeModel
 from torch_geometric_cgt.models.tree_counts import Layer
-from torch_geometric_cgt.privacy.entry import Entry
+from torch_geometric_cgt.models.tree_model import FitContext
+from torch_geometric_cgt.privacy import DiscreteGaussian, Entry, Gaussian
 
+SCENE_ROOTS = 'root tokens per scene'
 UNFOLD_ROUNDS = 3
+# Parts of the budget; those of layers are divided among the layers.
+SHARES = {
+    'roots': 0.3,
+    'scenes': 0.1,
+    'scene_roots': 0.1,
+    'numbers': 0.1,
+    'tokens': 0.35,
+    'returns': 0.05,
+}
 
 
 class PrivateHistograms(PrivateTreeModel):
@@ -54,7 +56,7 @@ class PrivateHistograms(PrivateTreeModel):
         num_neighbors (list[int]): The fan-out of each layer.
     """
 
-    form = 'histograms'
+    name = 'histograms'
 
     root_of_label: Tensor  # [C, m] factors of root tokens given label and scene
     root_of_scene: Tensor  # [S, m]
@@ -76,15 +78,13 @@ class PrivateHistograms(PrivateTreeModel):
     @torch.no_grad()
     def learn(
         self,
-        tokens: Tensor,
-        y: Tensor,
+        trees: TokenTrees,
         entries: Sequence[Entry],
         sigma: dict[str, float],
-        generator: torch.Generator | None,
-        device: torch.device,
-        log: bool,
+        context: FitContext,
     ) -> None:
         r"""Counts trees with noise."""
+        tokens, y, generator = trees.tokens, trees.y, context.noise
         size, scenes = (self.num_classes, self.num_tokens), self.scenes
         scene = scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
 
@@ -167,3 +167,46 @@ class PrivateHistograms(PrivateTreeModel):
             above = layers[-2].repeat_interleave(self.shape.num_neighbors[depth - 2], dim=1)
             token = torch.where(slot == place[:, :, None], above[:, :, None], token)
         return token.masked_fill(slot >= number[:, :, None], self.num_tokens).flatten(1)
+
+
+def numbers(layer: int) -> str:
+    r"""The name of the histogram of numbers of children."""
+    return f'numbers of children per scene, layer {layer}'
+
+
+def tokens_of_layer(layer: int) -> str:
+    r"""The name of the histogram of tokens of children."""
+    return f'tokens per scene, layer {layer}'
+
+
+def returns(layer: int) -> str:
+    r"""The name of the histogram of returns."""
+    return f'returns per number of children, layer {layer}'
+
+
+def plan_histograms(depth: int, noise: float = 1.0) -> list[Entry]:
+    r"""One entry per histogram, each with its share of the budget and some noise.
+
+    The rows are computation graphs. Leaving one out moves each histogram by
+    1 at most.
+
+    Args:
+        depth (int): The number of layers below the root.
+        noise (float, optional): The width of the noise of all of them.
+            (default: :obj:`1.0`)
+    """
+
+    def entry(name: str, key: str, kind: type[Gaussian], parts: int = 1) -> Entry:
+        return Entry(STAGE, name, 'record', 1.0, kind(noise), share=SHARES[key] / parts)
+
+    entries = [
+        entry(ROOTS, 'roots', DiscreteGaussian),
+        entry(SCENES, 'scenes', DiscreteGaussian),
+        entry(SCENE_ROOTS, 'scene_roots', DiscreteGaussian),
+    ]
+    for layer in range(1, depth + 1):
+        entries.append(entry(numbers(layer), 'numbers', Gaussian, depth))
+        entries.append(entry(tokens_of_layer(layer), 'tokens', Gaussian, depth))
+        if layer > 1:
+            entries.append(entry(returns(layer), 'returns', Gaussian, depth - 1))
+    return entries

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from tqdm import tqdm
 
-from torch_geometric_cgt.data import TreeShape, masks_of
+from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of
 from torch_geometric_cgt.quantizer import reduce_features
 from torch_geometric_cgt.quantizer.task import fit_linear
 
@@ -22,15 +22,6 @@ NUM_COMPONENTS = 512
 BLOCK_ELEMENTS = 1 << 24  # features that are held at a time
 NUM_TREES = 6_000  # are drawn for each trial, at least
 MAX_ROUNDS = 4  # graphs of the size of the source
-
-
-@dataclass(frozen=True)
-class Trees:
-    r"""Token trees with labels and splits."""
-
-    tokens: Tensor  # [n, T]
-    y: Tensor  # [n]
-    split: Tensor  # [n]
 
 
 @dataclass
@@ -77,7 +68,7 @@ class TreeProbe:
                 layers[layer] = (layers[layer] + below) / (1 + number)
         return layers[0][:, 0]
 
-    def accuracy(self, trees: Trees) -> float:
+    def accuracy(self, trees: TokenTrees) -> float:
         r"""The accuracy on all roots that are not trained on."""
         step = max(1, BLOCK_ELEMENTS // (self.shape.num_slots * self.z.size(1)))
         rows = torch.cat([self.features(part) for part in trees.tokens.split(step)])
@@ -93,38 +84,30 @@ class TreeProbe:
         return float(model.score(rows[~train].numpy(), trees.y[~train].numpy()))
 
 
-def source_accuracy(x: Tensor, trees: list[Trees], shape: TreeShape) -> float:
+def source_accuracy(x: Tensor, trees: list[TokenTrees]) -> float:
     r"""The accuracy of the probe on trees of the source itself.
 
     Args:
         x (torch.Tensor): The features of all nodes, dense or sparse, ``[N, F]``.
-        trees (list[Trees]): Trees of node ids, :obj:`-1` where null, drawn
-            more than once.
-        shape (TreeShape): The geometry of the trees.
+        trees (list[TokenTrees]): Trees whose tokens are nodes, drawn more than
+            once.
     """
     node = torch.cat([part.tokens for part in trees]).unique()
-    node = node[node >= 0]
+    node = node[node < trees[0].num_tokens]
     if x.layout != torch.strided:
         x = x.to_sparse_coo()
-    probe = TreeProbe(x.index_select(0, node), shape)
-    return _mean(
-        [
-            probe.accuracy(
-                Trees(
-                    torch.where(
-                        part.tokens < 0, node.numel(), torch.searchsorted(node, part.tokens)
-                    ),
-                    part.y,
-                    part.split,
-                )
-            )
-            for part in trees
-        ]
-    )
+    probe = TreeProbe(x.index_select(0, node), trees[0].shape)
+    place = torch.full((trees[0].num_tokens,), -1)
+    place[node] = torch.arange(len(node))
+    return _mean([probe.accuracy(part.map_tokens(place, len(node))) for part in trees])
 
 
 def find_sharpness(
-    aim: float, probe: TreeProbe, draw: Callable[[float, int], Trees], size: int, log: bool = True
+    aim: float,
+    probe: TreeProbe,
+    draw: Callable[[float, int], TokenTrees],
+    size: int,
+    log: bool = True,
 ) -> Sharpness:
     r"""Finds the sharpness at which the probe scores on generated trees what
     it scores on the source, by bisection. One number is found from thousands
@@ -151,7 +134,7 @@ def find_sharpness(
 
 
 def choose_draw(
-    found: Sharpness, probe: TreeProbe, draw: Callable[[int], Trees], num_draws: int
+    found: Sharpness, probe: TreeProbe, draw: Callable[[int], TokenTrees], num_draws: int
 ) -> Sharpness:
     r"""Chooses among whole releases of a small graph the one on which the
     probe scores closest to its aim. Of a few thousand trees, chance alone

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape, tokens_of
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.pipeline.config import stage_seed
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.training import FitConfig, fit
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.transforms import Quantize
+from torch_geometric_cgt.utils.seeds import derive_seed
 
 # What tokens, labels and scenes are is another matter in each graph.
 OWN = ('streams.token.', 'streams.label.', 'streams.scene.', 'head.')
@@ -46,7 +46,9 @@ def pretrain(
     data, root = public.data, public.root
     num_nodes, y = int(data.num_nodes or 0), data.y[public.root]
     size = max(1, min(num_tokens, num_nodes // 2))
-    quantize = Quantize(1, size, seed=stage_seed(seed, 'quantize'), task_weight=None, device=device)
+    quantize = Quantize(
+        1, size, seed=derive_seed(seed, 'quantize'), task_weight=None, device=device
+    )
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # of clusters of one label: they are public
         cluster = quantize.cluster(data).cluster
@@ -56,11 +58,11 @@ def pretrain(
         return tokens_of(sample_trees(graph, root[index], shape, rng), cluster, size)
 
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stage_seed(seed, 'weights'))
+        torch.manual_seed(derive_seed(seed, 'weights'))
         labels, fan_outs = public.num_classes, list(shape.num_neighbors)
         generator = config.make_generator(size, labels, fan_outs, labels)
     # A tree of this graph speaks for the label that it has.
-    fit(generator, draw_tokens, y, FitConfig(), stage_seed(seed, 'fit'), device, log, scene=y)
+    fit(generator, draw_tokens, y, FitConfig(), derive_seed(seed, 'fit'), device, log, scene=y)
     return shared_weights(generator.cpu())
 
 

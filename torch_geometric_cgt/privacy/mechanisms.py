@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.privacy.discrete_gaussian import discrete_gaussian
+from torch_geometric_cgt.privacy.noise_sampling import discrete_gaussian
 
 GRID_BITS = 20  # noise on sums is this many bits wide, in steps of their grid
 BLOCK_ELEMENTS = 1 << 24  # of dense rows at a time

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.models.forms import FORMS
-from torch_geometric_cgt.models.private_model import PrivateTreeModel
-from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.pipeline.built import Build
-from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.source import Source
+from torch_geometric_cgt.models import TREE_MODELS, TransformerModel
+from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
 from torch_geometric_cgt.release.release import Release, make_release, read_release, write_release
 from torch_geometric_cgt.utils.files import (
     atomic_folder,
@@ -30,19 +23,13 @@ from torch_geometric_cgt.version import __version__
 PRIVATE_TENSORS, PRIVATE_CARD = 'private.safetensors', 'private.json'
 
 
-@dataclass(frozen=True)
-class CachedBuild:
-    r"""A release and what stays beside it in the house."""
-
-    release: Release
-    generator: CGTGenerator | PrivateTreeModel
-    cluster: Tensor  # [N] the group of each source node
-    history: dict[str, Any]  # what happened during the fit
-
-
 def cache_name(source: Source, config: BuildConfig) -> str:
     r"""The folder of a build: every parameter and the content of the source
     are in its digest. The device is not: it does not change what is modelled.
+
+    Args:
+        source (Source): The checked source graph.
+        config (BuildConfig): Every parameter of the build.
     """
     recipe = {
         'source': source.fingerprint(),
@@ -53,32 +40,63 @@ def cache_name(source: Source, config: BuildConfig) -> str:
     fan_outs = 'x'.join(map(str, config.num_neighbors))
     safe_name = ''.join(c if c.isalnum() else '_' for c in source.name)
     private = config.private
-    promise = f'k{config.k}' if private is None else f'e{private.epsilon:g}-{private.unit}'
+    if private is None:
+        promise = f'k{config.k_anonymity.k}'
+    else:
+        promise = f'e{private.epsilon:g}-{private.unit}'
     return f'{safe_name}-{promise}-s{fan_outs}-{digest}'
 
 
 def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build) -> None:
-    r"""Writes a build, all of it or nothing."""
-    tensors = {f'generator.{k}': v for k, v in build.generator.state_dict().items()}
-    history: dict[str, Any] = {'generator': build.generator.config(), 'fit': build.history}
-    if not isinstance(build.generator, CGTGenerator):
-        history['form'] = build.generator.form
+    r"""Writes a build, all of it or nothing.
+
+    Args:
+        folder (Path): Where to write.
+        source (Source): The checked source graph.
+        config (BuildConfig): Every parameter of the build.
+        build (Build): The build.
+    """
+    assert build.model is not None and build.cluster is not None
+    history: dict[str, Any] = {
+        'form': build.model.name,
+        'generator': build.model.config(),
+        'fit': build.history,
+    }
+    tensors = {f'model.{name}': value for name, value in build.model.state_dict().items()}
     with atomic_folder(folder) as draft:
         write_release(draft, make_release(source, config, build))
         write_tensors(draft / PRIVATE_TENSORS, {**tensors, 'cluster': build.cluster})
         write_sealed_json(draft / PRIVATE_CARD, history, [PRIVATE_TENSORS])
 
 
-def read_cache(folder: Path) -> CachedBuild:
-    r"""Reads a build and refuses one that is not whole."""
+def read_cache(folder: Path) -> tuple[Release, Build]:
+    r"""Reads a build and its release, and refuses one that is not whole.
+
+    Args:
+        folder (Path): Where it is.
+    """
     release = read_release(folder, verify=False)  # it is ours
     history = read_sealed_json(folder / PRIVATE_CARD)
     tensors = read_tensors(folder / PRIVATE_TENSORS)
     try:
         cluster = tensors.pop('cluster')
-        make = FORMS[history['form']] if 'form' in history else CGTGenerator
-        generator = make(**history['generator']).eval()
-        generator.load_state_dict({k.removeprefix('generator.'): v for k, v in tensors.items()})
-        return CachedBuild(release, generator, cluster, history['fit'])
+        kind = TREE_MODELS[history.get('form', TransformerModel.name)]
+        model = kind(**history['generator']).eval()
+        # Version 0.1.0 wrote the weights of a Transformer without the name of its model.
+        prefix = 'model.' if any(name.startswith('model.') for name in tensors) else ''
+        if not prefix and 'form' in history:
+            prefix = 'generator.'
+        model.load_state_dict({name.removeprefix(prefix): v for name, v in tensors.items()})
+        facts = dict(release.card['privacy'])
+        build = Build(
+            release.trees,
+            release.codebook,
+            model,
+            cluster,
+            facts,
+            history['fit'],
+            projection=release.projection,
+        )
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CorruptFileError(f"'{folder}' does not hold a consistent build: {error}") from error
+    return release, build

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.private_plan import STAGES, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline import BuildConfig
+from torch_geometric_cgt.pipeline.plan import STAGES, PrivatePlan, PublicNumbers
 from torch_geometric_cgt.privacy import Entry
 from torch_geometric_cgt.privacy.ledger import TOLERANCE
 from torch_geometric_cgt.release.card import Card

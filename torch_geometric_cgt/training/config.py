@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 PRECISIONS = ('float32', 'bfloat16')
-RUNTIME = ('compile', 'checkpoint_minutes')  # these do not say what is modelled
+RUNTIME = ('compile', 'checkpoint_minutes', 'resume')  # these do not say what is modelled
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class FitConfig:
     accumulate: int = 1
     compile: bool = False
     checkpoint_minutes: float = 5.0
+    resume: bool = True
 
     def __post_init__(self) -> None:
         if (

@@ -17,7 +17,7 @@ from torch_geometric_cgt.errors import NotFiniteError, UnsupportedError
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.nn.tree_rows import TreeRows
 from torch_geometric_cgt.privacy.noise import SampledGaussian
-from torch_geometric_cgt.privacy.system_random import SystemRandom
+from torch_geometric_cgt.privacy.noise_sampling import SystemRandom
 
 WARMUP = 0.05  # of all steps
 AVERAGED = 0.5  # of all steps, the last ones, whose weights are averaged

@@ -1,7 +1,8 @@
 r"""How much memory there is, and a refusal before more than that is allocated."""
 
-import os
+from __future__ import annotations
 
+import psutil
 import torch
 
 from torch_geometric_cgt.errors import NotEnoughMemoryError
@@ -19,12 +20,7 @@ def available_memory(device: str | torch.device = 'cpu') -> int | None:
     if device.type != 'cpu':
         return None
 
-    free = _meminfo_available()
-    if free is None:
-        try:
-            free = os.sysconf('SC_AVPHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
-        except (AttributeError, ValueError, OSError):
-            return None
+    free = int(psutil.virtual_memory().available)
     limit = _cgroup_available()
     return free if limit is None else min(free, limit)
 
@@ -44,17 +40,6 @@ def check_memory(needed: int, what: str, hint: str, device: str | torch.device =
             f"{what} needs about {needed / 2**30:.1f} GiB on '{device}', "
             f'but only {free / 2**30:.1f} GiB are available: {hint}'
         )
-
-
-def _meminfo_available() -> int | None:
-    try:
-        with open('/proc/meminfo') as f:
-            for line in f:
-                if line.startswith('MemAvailable:'):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return None
 
 
 def _cgroup_available() -> int | None:

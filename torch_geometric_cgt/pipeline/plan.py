@@ -8,15 +8,12 @@ from dataclasses import asdict, dataclass, replace
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import BudgetError
-from torch_geometric_cgt.models.histogram_plan import ROOTS
-from torch_geometric_cgt.models.histograms import PrivateHistograms
-from torch_geometric_cgt.models.private_generator import PrivateGenerator
-from torch_geometric_cgt.models.private_model import PrivateTreeModel
-from torch_geometric_cgt.pipeline.private_config import PrivateConfig
+from torch_geometric_cgt.models import PrivateGenerator, PrivateHistograms, PrivateTreeModel
+from torch_geometric_cgt.models.private_model import ROOTS
+from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy
 from torch_geometric_cgt.privacy import Budget, CappedSample, DiscreteGaussian, Entry, Ledger
 from torch_geometric_cgt.privacy.units import group_size
 from torch_geometric_cgt.quantizer import PrivateKMeans
-from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 
 # What a private build runs. Each of them must have an entry before anything is read.
 STAGES = (
@@ -57,11 +54,11 @@ class PrivatePlan:
 
     Args:
         numbers (PublicNumbers): What is known of the source.
-        config (PrivateConfig): What was asked for.
+        config (DifferentialPrivacy): What was asked for.
     """
 
     numbers: PublicNumbers
-    config: PrivateConfig
+    config: DifferentialPrivacy
 
     @property
     def budget(self) -> Budget:
@@ -94,7 +91,7 @@ class PrivatePlan:
     @property
     def is_projected(self) -> bool:
         r"""Whether feature vectors are those of a public projection."""
-        return self.config.clusters.get('space') == 'projected'
+        return self.config.clusters.space == 'projected'
 
     @property
     def declared_public(self) -> dict[str, str] | None:
@@ -107,14 +104,7 @@ class PrivatePlan:
 
     def solver(self) -> PrivateKMeans:
         r"""The clustering, as large as its part of the budget allows."""
-        part = self.budget.part(SHARES['clusters'])
-        return PrivateKMeans(
-            part.epsilon,
-            part.delta,
-            per_label=True,
-            accept_large_delta=True,  # it was looked at as a part of the whole budget
-            **self.config.clusters,
-        )
+        return self.config.clusters.solver(self.budget.part(SHARES['clusters']))
 
     def make_model(self, num_tokens: int) -> PrivateTreeModel:
         r"""The model of trees before it has learned anything."""
@@ -122,7 +112,7 @@ class PrivatePlan:
         sizes = (num_tokens, numbers.num_classes, list(numbers.shape.num_neighbors))
         if self.form == 'histograms':
             return PrivateHistograms(*sizes)
-        return PrivateGenerator(*sizes, numbers.num_roots, DPSGDConfig(**self.config.dp_sgd))
+        return PrivateGenerator(*sizes, numbers.num_roots, self.config.dp_sgd)
 
     def entries(self) -> list[Entry]:
         r"""All mechanisms, with their shares of the budget and some noise."""

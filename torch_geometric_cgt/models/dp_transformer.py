@@ -1,4 +1,4 @@
-r"""A private model of token trees: the transformer, trained by DP-SGD."""
+r"""A private tree model: the Transformer, trained by DP-SGD."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.models.histogram_plan import ROOTS, SCENES, STAGE
-from torch_geometric_cgt.models.private_model import PrivateTreeModel
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.models.private_model import ROOTS, SCENES, STAGE, PrivateTreeModel
+from torch_geometric_cgt.models.tree_model import FitContext
 from torch_geometric_cgt.privacy.entry import Entry
 from torch_geometric_cgt.privacy.noise import DiscreteGaussian, SampledGaussian
-from torch_geometric_cgt.privacy.system_random import SystemRandom
+from torch_geometric_cgt.privacy.noise_sampling import SystemRandom
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately
 
 DP_SGD = 'gradients of whole trees'
@@ -41,7 +42,7 @@ class PrivateGenerator(PrivateTreeModel):
             (default: :obj:`None`)
     """
 
-    form = 'dp_sgd'
+    name = 'dp_sgd'
 
     def __init__(
         self,
@@ -67,15 +68,13 @@ class PrivateGenerator(PrivateTreeModel):
 
     def learn(
         self,
-        tokens: Tensor,
-        y: Tensor,
+        trees: TokenTrees,
         entries: Sequence[Entry],
         sigma: dict[str, float],
-        generator: torch.Generator | None,
-        device: torch.device,
-        log: bool,
+        context: FitContext,
     ) -> None:
         r"""Counts scenes and follows gradients, with noise."""
+        tokens, y, generator = trees.tokens, trees.y, context.noise
         if y.numel() > self.num_trees:  # fewer, where some were zeroed out
             raise ValueError(
                 f'The noise was planned for {self.num_trees} trees (got {y.numel()}): there would '
@@ -87,8 +86,8 @@ class PrivateGenerator(PrivateTreeModel):
         rng = (
             SystemRandom() if generator is None else np.random.default_rng(generator.initial_seed())
         )
-        model = self.generator.to(device)
-        fit_privately(model, tokens, y, scene, noise, self.training_config, rng, log).cpu()
+        model, config = self.generator.to(context.device), self.training_config
+        fit_privately(model, tokens, y, scene, noise, config, rng, context.log).cpu()
         self.is_fitted.fill_(True)
         draws = torch.Generator().manual_seed(0)  # no secret
         self.scenes.unfold(lambda label, scene: self.sample(label, draws, scene))

@@ -1,0 +1,147 @@
+r"""The arguments of a synthetic dataset, as objects; old spellings are translated."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, TypedDict
+
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.pipeline import BuildConfig, DifferentialPrivacy, KAnonymity, Promise
+from torch_geometric_cgt.training import FitConfig
+
+K_ANONYMITY = ('l', 'min_support', 'num_clusters', 'task_weight', 'cluster_epsilon')
+DEPRECATED = {  # old spelling, new spelling
+    **{name: f'privacy=KAnonymity({name}=...)' for name in K_ANONYMITY},
+    'private_args': 'privacy=DifferentialPrivacy(...)',
+    'num_scenes': "generator={'num_scenes': ...}",
+    'generator_args': 'generator=...',
+    'fit_config': 'fit=...',
+    'resume': 'fit=FitConfig(resume=...)',
+}
+
+
+class Options(TypedDict, total=False):
+    r"""The groups of further arguments of a synthetic dataset."""
+
+    privacy: Promise | None
+    generator: dict[str, Any] | None
+    fit: FitConfig | None
+
+
+def make_config(
+    k: int | None,
+    epsilon: float | None,
+    delta: float | None,
+    num_neighbors: Sequence[int],
+    num_samples: int | None,
+    seed: int,
+    options: dict[str, Any],
+) -> BuildConfig:
+    r"""Every parameter of a build, from the arguments of a dataset.
+
+    Args:
+        k (int, optional): The minimum size of a cluster.
+        epsilon (float, optional): The budget of differential privacy.
+        delta (float, optional): Its failure probability.
+        num_neighbors (list[int]): The fan-out of each layer.
+        num_samples (int, optional): The number of generated trees.
+        seed (int): The seed.
+        options (dict): The groups :obj:`privacy`, :obj:`generator` and
+            :obj:`fit`, and old spellings.
+    """
+    known = {*Options.__annotations__, *DEPRECATED}
+    for name in options:
+        if name not in known:
+            raise TypeError(
+                f"SyntheticCGTDataset.__init__() got an unexpected keyword argument '{name}'"
+            )
+        if name in DEPRECATED:
+            warnings.warn(
+                f"'{name}' is deprecated: use '{DEPRECATED[name]}'",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+    generator = _one_of(options, 'generator', 'generator_args') or {}
+    generator = dict(generator)
+    num_scenes = generator.pop('num_scenes', None)
+    if options.get('num_scenes') is not None:
+        num_scenes = options['num_scenes']
+    fit = _one_of(options, 'fit', 'fit_config') or FitConfig()
+    if 'resume' in options:
+        fit = replace(fit, resume=options['resume'])
+    privacy = make_promise(k, epsilon, delta, options)
+    return BuildConfig(
+        privacy=privacy,
+        num_neighbors=TreeShape.of(num_neighbors).num_neighbors,
+        num_samples=num_samples,
+        num_scenes=num_scenes,
+        seed=seed,
+        generator=generator,
+        fit=fit,
+    )
+
+
+def make_promise(
+    k: int | None, epsilon: float | None, delta: float | None, options: dict[str, Any]
+) -> Promise:
+    r"""What is promised, from the arguments of a dataset.
+
+    Args:
+        k (int, optional): The minimum size of a cluster.
+        epsilon (float, optional): The budget of differential privacy.
+        delta (float, optional): Its failure probability.
+        options (dict): :obj:`privacy`, or the old spellings of its fields.
+    """
+    groups = {name: options[name] for name in K_ANONYMITY if name in options}
+    private = options.get('private_args')
+    privacy = options.get('privacy')
+    if privacy is not None:
+        short = {'k': k, 'epsilon': epsilon, 'delta': delta, 'private_args': private, **groups}
+        if given := [name for name, value in short.items() if value is not None]:
+            raise ValueError(
+                f"Give 'privacy' or {given}, not both: a {type(privacy).__name__} object holds "
+                f'all parameters of the promise'
+            )
+        if not isinstance(privacy, (KAnonymity, DifferentialPrivacy)):
+            raise ValueError(
+                f"'privacy' must be a KAnonymity or DifferentialPrivacy object "
+                f"(got '{type(privacy).__name__}')"
+            )
+        return privacy
+    if epsilon is None:
+        if delta is not None or private:
+            raise BudgetError(
+                f"'delta' and 'private_args' are for differential privacy: give an 'epsilon' "
+                f'(got delta={delta}, private_args={private})'
+            )
+        return KAnonymity(**({} if k is None else {'k': k}), **groups)
+    if k is not None:
+        raise ValueError(
+            f"'k' is for k-anonymity (got k={k} and epsilon={epsilon:g}): a private codebook has "
+            f'no minimum cluster size. Give one of the two'
+        )
+    if groups.get('cluster_epsilon') is not None:
+        raise ValueError(
+            f"'cluster_epsilon' is for clusters alone (got {groups['cluster_epsilon']}): "
+            f"'epsilon' pays for them as well"
+        )
+    for name in ('num_clusters', 'l', 'min_support'):
+        if groups.get(name) is not None:
+            raise ValueError(
+                f"'{name}' is for k-anonymity (got {groups[name]!r}): with 'epsilon', clusters and "
+                f"the model of trees are set by 'privacy=DifferentialPrivacy(...)'"
+            )
+    names = [f.name for f in fields(DifferentialPrivacy) if f.name not in ('epsilon', 'delta')]
+    if unknown := sorted(set(private or {}) - set(names)):
+        raise ValueError(f"Unknown arguments {unknown} in 'private_args'; choose from {names}")
+    return DifferentialPrivacy(epsilon, delta, **(private or {}))
+
+
+def _one_of(options: dict[str, Any], new: str, old: str) -> Any:
+    r"""The value of an argument under its new or its old name."""
+    if options.get(new) is not None and options.get(old) is not None:
+        raise ValueError(f"Give '{new}' or '{old}', not both: they are the same argument")
+    return options.get(new) if options.get(new) is not None else options.get(old)

@@ -1,0 +1,291 @@
+r"""The stages of a k-anonymous build."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from torch_geometric_cgt.data import TokenTrees, masks_of, tokens_of
+from torch_geometric_cgt.models import FitContext, TreeSource
+from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
+from torch_geometric_cgt.models.scene_calibration import (
+    Sharpness,
+    TreeProbe,
+    choose_draw,
+    find_sharpness,
+    source_accuracy,
+)
+from torch_geometric_cgt.models.scenes import SceneTable, draw_roots, find_scenes
+from torch_geometric_cgt.pipeline.measure import measure_groups
+from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
+from torch_geometric_cgt.pipeline.workspace import Outcome
+from torch_geometric_cgt.privacy import Budget, Ledger
+from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+from torch_geometric_cgt.training.sample import BLOCK
+from torch_geometric_cgt.utils.seeds import seeded
+
+ENCODE_BLOCK = 1 << 16  # roots per block
+CALIBRATION_ROOTS = 10_000  # of the source are enough for one number
+MAX_DRAWS, DRAWN_TREES = 8, 12_000  # releases of small graphs to choose from, and all their trees
+
+
+class KAnonymousPipeline(Pipeline):
+    r"""From a source graph to token trees over a k-anonymous codebook: quantize,
+    encode, find scenes, fit, calibrate, sample.
+
+    Stages are not priced. The arguments are those of
+    :class:`~torch_geometric_cgt.pipeline.pipeline.Pipeline`.
+    """
+
+    cluster: Tensor  # [N] of each node
+    codebook: Tensor  # [m, F] the mean feature vectors
+    task_weight: float
+    facts: dict[str, Any]  # of the card
+    cost: dict[str, Any] | None = None  # of a private codebook
+    rule: SupportRule | None = None  # that trees must keep
+    scene: Tensor  # [n] of each root
+    table: SceneTable
+    trees: TokenTrees
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        source = self.source
+        self.root, self.y = source.root, source.data.y[source.root]
+        self.split = source.split_codes(self.seed('split'))[source.root]
+        self.graph = InNeighbors.from_edge_index(source.data.edge_index, source.data.num_nodes)
+        self.sharpness = Sharpness()
+        self.history: dict[str, Any] = {}
+
+    def stages(self) -> list[Stage]:
+        stages = [
+            Stage('quantize', self.quantize),
+            Stage('encode', self.encode),
+            Stage('support', self.find_support, is_kept=False),
+            Stage('scenes', self.find_scenes),
+            Stage('fit', self.fit, is_kept=False),
+            Stage('calibrate', self.calibrate),
+            Stage('sample', self.sample_release, is_kept=False),
+        ]
+        unused = set()
+        if self.config.k_anonymity.min_support is None:
+            unused.add('support')
+        if self.config.num_scenes == 0:
+            unused.add('calibrate')
+        return [stage for stage in stages if stage.name not in unused]
+
+    def take(self, stage: str, outcome: Outcome) -> None:
+        tensors, facts = outcome
+        if stage == 'quantize':
+            self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
+            self.task_weight, self.cost = facts['task_weight'], facts.get('cost')
+        elif stage == 'encode':
+            self.facts = facts
+        elif stage == 'scenes':
+            self.scene = tensors['scene']
+            sizes = (self.source.num_classes, int(self.scene.max()) + 1)
+            self.table = SceneTable(self.y, self.split, self.scene, *sizes)
+        elif stage == 'calibrate':
+            self.sharpness = Sharpness(**facts)
+
+    def result(self) -> Build:
+        history = {
+            **self.history,
+            'sharpness': self.sharpness.to_dict(),
+            'scene_nll': self.table.nll(),  # the cost of the scene of a root, in nats
+        }
+        return Build(
+            self.trees,
+            self.codebook,
+            self.model.cpu(),
+            self.cluster,
+            self.facts,
+            history,
+            self.seconds,
+        )
+
+    def quantize(self) -> Outcome:
+        r"""Features become clusters."""
+        data, promise = copy.copy(self.source.data), self.config.k_anonymity
+        if self.source.split is not None:  # the weight of the task is found on training nodes
+            data.train_mask = masks_of(self.source.split)['train_mask']
+        with tqdm(desc='quantize', unit='step', disable=not self.log) as bar:
+
+            def advance(step: int, total: int) -> None:
+                if step <= bar.n:  # another clustering, with another weight of the task
+                    bar.reset()
+                bar.total = total
+                bar.update(step - bar.n)
+
+            found = promise.quantize(self.seed('quantize'), self.device).cluster(data, advance)
+            bar.total = bar.n  # it stops when another step would not help
+            bar.refresh()
+        tensors = {'cluster': found.cluster, 'codebook': found.codebook}
+        facts: dict[str, Any] = {'task_weight': found.task_weight}
+        if found.entries and promise.cluster_epsilon is not None:
+            budget = Budget.of(promise.cluster_epsilon, None, found.cluster.numel(), 'node')
+            ledger = Ledger([entry.stage for entry in found.entries], found.entries)
+            facts['cost'] = asdict(ledger.total('node', budget.delta))
+        return tensors, facts
+
+    def encode(self) -> Outcome:
+        r"""One computation graph of each root, to measure what is unique among them."""
+        rng, blocks = torch.Generator().manual_seed(self.seed('encode')), []
+        size = 1 + self.shape.num_neighbors[0]  # slots that are compared
+        total, promise = self.root.numel(), self.config.k_anonymity
+        with tqdm(total=total, desc='encode', unit='graph', disable=not self.log) as bar:
+            for index in torch.arange(total).split(ENCODE_BLOCK):
+                blocks.append(self.draw_tokens(index, rng)[:, :size].int())
+                bar.update(index.numel())
+        facts = measure_groups(
+            promise.quantize().k,
+            self.cluster,
+            self.source.data.y,
+            torch.cat(blocks),
+            self.shape.num_neighbors[0],
+            self.task_weight,
+            promise.min_support,
+            self.codebook.size(0),
+        )
+        if self.cost is None:
+            return {}, {'mechanism': 'k-anonymity', **facts}
+        cost = {f'cluster_{name}': self.cost[name] for name in ('epsilon', 'delta')}
+        return {}, {'mechanism': 'private clusters', **facts, **cost}
+
+    def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:
+        r"""Fresh token trees of some roots, ``[n, T]``."""
+        tree = sample_trees(self.graph, self.root[index], self.shape, rng)
+        return tokens_of(tree, self.cluster, self.codebook.size(0))
+
+    def find_support(self) -> None:
+        r"""Finds the paths that enough roots show."""
+        min_support = self.config.k_anonymity.min_support
+        assert min_support is not None
+        rng = torch.Generator().manual_seed(self.seed('support'))
+        every = torch.arange(self.root.numel())
+        self.rule = SupportRule(
+            torch.cat([self.draw_tokens(every, rng).int() for _ in range(NUM_DRAWS)]),
+            self.y.repeat(NUM_DRAWS),
+            min_support,
+            self.codebook.size(0),
+            self.shape,
+            every.repeat(NUM_DRAWS),
+        )
+
+    def find_scenes(self) -> Outcome:
+        r"""Clusters roots with similar neighbourhoods."""
+        num_classes = self.source.num_classes
+        num_scenes = self.config.num_scenes_for(self.y.numel(), num_classes)
+        if num_scenes == 0:  # the roots of one label and split are one scene
+            sees_label = self.config.generator.get('label_conditioning', True)
+            pairs = self.split.long() * num_classes + self.y.long() * sees_label
+            return {'scene': pairs.unique(return_inverse=True)[1]}, {}
+        seen = masks_of(self.split)['train_mask']
+        scene = find_scenes(
+            self.cluster,
+            self.codebook,
+            self.graph,
+            self.root,
+            self.y.masked_fill(~seen, -1) if seen.any() else self.y,
+            num_scenes,
+            self.config.k_anonymity.k,
+            self.seed('scenes'),
+        )
+        return {'scene': scene}, {}
+
+    def fit(self) -> None:
+        r"""The Transformer learns from fresh trees in every epoch."""
+        sizes = (self.codebook.size(0), self.source.num_classes)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed('weights'))
+            self.model = self.config.make_model(*sizes, self.table.num_scenes)
+        trees = TreeSource(
+            self.draw_tokens, self.y, self.split, *sizes, self.shape, scene=self.scene
+        )
+        context = FitContext(
+            seed=self.seed('fit'),
+            device=self.device,
+            log=self.log,
+            world=self.world,
+            checkpoint=self.work,
+            belongs_to=self.belongs_to,
+        )
+        self.history = self.model.fit(trees, context)
+
+    def calibrate(self) -> Outcome:
+        r"""Couples labels and scenes so that a probe scores on generated trees
+        what it scores on trees of the source.
+        """
+        size = min(self.root.numel(), CALIBRATION_ROOTS)
+        seed, num_classes = self.seed('calibrate'), self.source.num_classes
+        num_nodes, num_tokens = self.cluster.numel(), self.codebook.size(0)
+
+        def draw_real(i: int) -> TokenTrees:
+            rng = torch.Generator().manual_seed(seed + i)
+            index = torch.randperm(self.root.numel(), generator=rng)[:size]
+            tree = sample_trees(self.graph, self.root[index], self.shape, rng)
+            node = tree.masked_fill(tree < 0, num_nodes)
+            roots = (self.y[index], self.split[index])
+            return TokenTrees(node, *roots, num_nodes, num_classes, self.shape)
+
+        def draw_new(sharpness: float, i: int) -> TokenTrees:
+            rng = torch.Generator().manual_seed(seed + i)
+            y, split, scene = self.draw_conditions(size, sharpness, rng)
+            tokens = self.draw_trees(y, scene, seed + i)
+            return TokenTrees(tokens, y, split, num_tokens, num_classes, self.shape)
+
+        aim = source_accuracy(self.source.data.x, [draw_real(i) for i in range(2)])
+        probe = TreeProbe(self.codebook, self.shape)
+        found = find_sharpness(aim, probe, draw_new, size, self.log)
+
+        def draw_release(i: int) -> TokenTrees:
+            y, split, scene = self.draw_release_conditions(found, i)
+            tokens = self.draw_trees(y, scene, self.seed('sample', i))
+            return TokenTrees(tokens, y, split, num_tokens, num_classes, self.shape)
+
+        num_draws = max(1, min(MAX_DRAWS, DRAWN_TREES // self.num_samples))
+        return {}, choose_draw(found, probe, draw_release, num_draws).to_dict()
+
+    @property
+    def num_samples(self) -> int:
+        r"""The number of trees of the release."""
+        return self.config.num_samples or self.root.numel()
+
+    def draw_release_conditions(
+        self, sharpness: Sharpness, draw: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Labels, splits and scenes of one of the releases to choose from."""
+        rng = torch.Generator().manual_seed(self.seed('labels', draw))
+        return self.draw_conditions(self.num_samples, sharpness.value, rng)
+
+    def draw_conditions(
+        self, num_samples: int, sharpness: float, rng: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Labels, splits and scenes of synthetic roots."""
+        y, split = draw_roots(self.y, self.split, num_samples, rng)
+        return y, split, self.table.draw(y, split, sharpness, rng)
+
+    def draw_trees(self, y: Tensor, scene: Tensor, seed: int) -> Tensor:
+        r"""New token trees, all at once, ``[n, T]``."""
+        blocks = range(-(-y.numel() // BLOCK))
+        return torch.cat([tokens for _, tokens in self.draw_blocks(y, scene, seed, blocks)])
+
+    def draw_blocks(
+        self, y: Tensor, scene: Tensor | None, seed: int, blocks: Sequence[int], log: bool = False
+    ) -> Iterator[tuple[int, Tensor]]:
+        for block, tokens in super().draw_blocks(y, scene, seed, blocks, log):
+            if self.rule is not None:
+                labels = y[block * BLOCK : (block + 1) * BLOCK]
+                tokens = self.rule(tokens, labels, seeded(seed, 'support', block))
+            yield block, tokens
+
+    def sample_release(self) -> None:
+        r"""Draws the trees of the release."""
+        draw = self.sharpness.draw
+        conditions = self.draw_release_conditions(self.sharpness, draw)
+        self.trees = self.sample(*conditions, self.seed('sample', draw))

@@ -1,0 +1,248 @@
+r"""A pipeline: stages that make a build, and the one runner of all of them."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.errors import LedgerError
+from torch_geometric_cgt.models import TreeModel
+from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.shards import TokenShards
+from torch_geometric_cgt.pipeline.source import Source
+from torch_geometric_cgt.pipeline.workspace import Outcome, once
+from torch_geometric_cgt.privacy import Entry, Ledger
+from torch_geometric_cgt.training import World
+from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
+from torch_geometric_cgt.utils.seeds import derive_seed
+
+
+@dataclass(frozen=True)
+class Build:
+    r"""The result of a pipeline, or what an attacker may see of it.
+
+    Args:
+        trees (TokenTrees): The generated trees.
+        codebook (torch.Tensor): The feature vector of each token, ``[m, F]``.
+        model (TreeModel, optional): The fitted model. It is not released.
+        cluster (torch.Tensor, optional): The cluster of each source node,
+            ``[N]``. It is not released.
+        facts (dict, optional): The facts of the card.
+        history (dict, optional): What happened during the fit.
+        seconds (dict, optional): How long each stage took, in the run that
+            finished it.
+        seen (dict, optional): Private results that the codebook was made of:
+            noisy :obj:`"sums"` of rows of length one, ``[l, F]``; the label of
+            those rows, :obj:`"sum_label"`, ``[l]``; and the sum that each node
+            is in, :obj:`"sum_index"`, ``[N]``.
+        projection (torch.Tensor, optional): The public projection of features,
+            ``[F, d]``, where the codebook is projected.
+    """
+
+    trees: TokenTrees
+    codebook: Tensor
+    model: TreeModel | None = None
+    cluster: Tensor | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    history: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, Tensor] = field(default_factory=dict)
+    projection: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    r"""One step of a pipeline.
+
+    Args:
+        name (str): Its name, which is also that of its folder.
+        run (callable): Runs it and returns its result.
+        paid_by (tuple[str, ...], optional): The stages of the ledger whose
+            entries pay for reading the source. (default: :obj:`()`)
+        is_kept (bool, optional): Whether the result is an :obj:`Outcome` that
+            one process computes and writes, and all others read. Otherwise,
+            every process runs the stage. (default: :obj:`True`)
+    """
+
+    name: str
+    run: Callable[[], Any]
+    paid_by: tuple[str, ...] = ()
+    is_kept: bool = True
+
+
+class Pipeline(ABC):
+    r"""Runs stages in their order, each with a seed of its own.
+
+    A stage that an interrupted build finished is read and not run. The source
+    can be read only inside a stage. If there is a ledger, a stage reads the
+    source only if the ledger has an entry for each of its :obj:`paid_by`, and
+    nothing runs before that was checked for all stages.
+
+    Args:
+        source (Source): The checked source graph.
+        config (BuildConfig): Every parameter of the result.
+        work (Path): A folder for what an interrupted build needs to resume.
+        device (torch.device, optional): Where to fit and sample.
+            (default: :obj:`torch.device("cpu")`)
+        log (bool, optional): Whether to show progress. (default: :obj:`True`)
+        world (World, optional): The processes that build together.
+            (default: one process)
+        belongs_to (str, optional): A digest of source and parameters.
+            (default: :obj:`""`)
+    """
+
+    ledger: Ledger | None = None
+    model: TreeModel
+
+    def __init__(
+        self,
+        source: Source,
+        config: BuildConfig,
+        work: Path,
+        device: torch.device | None = None,
+        log: bool = True,
+        world: World | None = None,
+        belongs_to: str = '',
+    ) -> None:
+        self._source = source
+        self._stage: Stage | None = None
+        self.config = config
+        self.work = work
+        self.device = device or torch.device('cpu')
+        self.world = world or World()
+        self.sampling_device = self.device
+        self.log = log and self.world.is_first
+        self.belongs_to = belongs_to
+        self.shape = config.shape
+        self.seconds: dict[str, float] = {}
+
+    @abstractmethod
+    def stages(self) -> list[Stage]:
+        r"""The stages, in their order."""
+
+    @abstractmethod
+    def result(self) -> Build:
+        r"""The build, after all stages ran."""
+
+    def prepare(self) -> None:  # noqa: B027
+        r"""Runs before all stages."""
+
+    def run(self) -> Build | None:
+        r"""Runs all stages. Returns the build in the first process, and
+        :obj:`None` in the others.
+        """
+        self.prepare()
+        stages = self.stages()
+        for stage in stages:
+            self.entries(*stage.paid_by)
+        for stage in stages:
+            self.run_stage(stage)
+        return self.result() if self.world.is_first else None
+
+    def run_stage(self, stage: Stage) -> Any:
+        r"""Runs one stage, or reads its result, and takes its time.
+
+        Args:
+            stage (Stage): The stage.
+        """
+        started = time.monotonic()
+        self._stage = stage
+        if stage.is_kept:
+            outcome = once(self.work, stage.name, stage.run, self.world)
+            self.take(stage.name, outcome)
+        else:
+            stage.run()
+        self._stage = None
+        self.seconds[stage.name] = round(time.monotonic() - started, 3)
+
+    @abstractmethod
+    def take(self, stage: str, outcome: Outcome) -> None:
+        r"""Keeps the outcome of a stage for those that follow.
+
+        Args:
+            stage (str): The name of the stage.
+            outcome (Outcome): Its tensors and facts.
+        """
+
+    @property
+    def source(self) -> Source:
+        r"""The source graph, for a stage that may read it."""
+        if self.ledger is not None:
+            if self._stage is None or not self._stage.paid_by:
+                name = 'no stage' if self._stage is None else f"'{self._stage.name}'"
+                raise LedgerError(f'The source is read, but {name} pays for it')
+            self.entries(*self._stage.paid_by)
+        return self._source
+
+    def entries(self, *stages: str) -> list[Entry]:
+        r"""The entries of some stages of the ledger; each must have one.
+
+        Args:
+            *stages (str): The names of the stages.
+        """
+        entries = [] if self.ledger is None else self.ledger.entries
+        paid = {entry.stage for entry in entries}
+        if self.ledger is not None and (missing := [s for s in stages if s not in paid]):
+            raise LedgerError(
+                f'These stages read the data, but have no entry in the ledger: '
+                f'{", ".join(missing)}. There is no guarantee without them'
+            )
+        return [entry for entry in entries if entry.stage in stages]
+
+    def seed(self, purpose: str, draw: int = 0) -> int:
+        r"""The seed of a stage, or of one of several draws of it.
+
+        Args:
+            purpose (str): What is drawn.
+            draw (int, optional): The number of the draw. (default: :obj:`0`)
+        """
+        place = (purpose, draw) if draw else (purpose,)
+        return derive_seed(self.config.seed, *place)
+
+    def draw_blocks(
+        self, y: Tensor, scene: Tensor | None, seed: int, blocks: Sequence[int], log: bool = False
+    ) -> Iterator[tuple[int, Tensor]]:
+        r"""Draws some blocks of new token trees.
+
+        Args:
+            y (torch.Tensor): The label of each tree of all blocks, ``[n]``.
+            scene (torch.Tensor, optional): Their scenes, ``[n]``.
+            seed (int): The seed of the draws.
+            blocks (list[int]): The blocks to draw.
+            log (bool, optional): Whether to show progress.
+                (default: :obj:`False`)
+        """
+        return sample_blocks(
+            self.model, y, blocks, seed, device=self.sampling_device, log=log, scene=scene
+        )
+
+    def sample(self, y: Tensor, split: Tensor, scene: Tensor | None, seed: int) -> TokenTrees:
+        r"""Draws the trees of a release. All processes draw, shard by shard, and
+        the trees are mapped from a file.
+
+        Args:
+            y (torch.Tensor): The label of each tree, ``[n]``.
+            split (torch.Tensor): The split code of each tree, ``[n]``.
+            scene (torch.Tensor, optional): The scene of each tree, ``[n]``.
+            seed (int): The seed of the draws.
+        """
+        with self.world.together('sample'):
+            folder = self.work / 'sample'
+            shards = TokenShards(folder, y.numel(), self.shape.num_slots, BLOCK)
+            missing = self.world.first(shards.missing())  # before any process writes
+            blocks = missing[self.world.rank :: self.world.size]
+            for block, tokens in self.draw_blocks(y, scene, seed, blocks, self.log):
+                shards.write(block, tokens, self.world.rank)
+        sizes = (self.model.num_tokens, self.model.num_classes, self.shape)
+        trees = TokenTrees(shards.tokens(), y, split, *sizes)
+        if self.world.is_first:
+            trees.validate()
+        return trees
