@@ -4,8 +4,6 @@ import importlib
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from tests.helpers.builds import builds
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.datasets import synthetic
 from torch_geometric_cgt.pipeline import KAnonymousPipeline
-from torch_geometric_cgt.pipeline.workspace import exclusive
 from torch_geometric_cgt.release import cache
 
 fit_module = importlib.import_module('torch_geometric_cgt.training.fit')
@@ -72,24 +69,6 @@ def test_how_a_build_is_run_does_not_name_its_cache(graph, quick, monkeypatch):
     monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained again'))
     config = FitConfig(epochs=2, batch_size=32, compile=True, checkpoint_minutes=1.0)
     SyntheticCGTDataset(graph, **{**quick, 'fit': config})
-
-
-def test_a_second_build_of_the_same_waits_for_the_first(graph, quick, tmp_path):
-    work = tmp_path / 'some.fit'
-    order = []
-
-    def second():
-        with pytest.warns(UserWarning, match=r'some\.fit.*waiting'), exclusive(work):
-            order.append('second')
-
-    with exclusive(work):
-        (work / 'quantize').mkdir()
-        thread = threading.Thread(target=second)
-        thread.start()
-        time.sleep(0.3)
-        order.append('first')
-    thread.join(10)
-    assert order == ['first', 'second']
 
 
 def in_a_process(module, *args, timeout) -> subprocess.CompletedProcess:

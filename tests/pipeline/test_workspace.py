@@ -1,0 +1,133 @@
+"""The working folder of a build: one build at a time, and finished stages are kept."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.helpers.builds import builds
+from torch_geometric_cgt.errors import NotWritableError
+from torch_geometric_cgt.pipeline.workspace import clear, exclusive, once, report_full_disk
+from torch_geometric_cgt.training import World
+
+ROOT = Path(__file__).parents[2]
+BUILD = """
+import sys
+from tests.conftest import random_graph
+from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+
+sys.stdout.write('ready')
+sys.stdout.flush()
+sys.stdin.read(1)
+dataset = SyntheticCGTDataset(
+    random_graph(),
+    k=10,
+    num_neighbors=[3, 2],
+    root=sys.argv[1],
+    device='cpu',
+    force_reload=True,
+    log=False,
+    generator={'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
+    fit=FitConfig(epochs=1, batch_size=32),
+)
+sys.stdout.write(f' {int(dataset.tokens.sum())}')
+"""
+
+
+def test_a_build_waits_for_the_one_before(tmp_path):
+    work, order = tmp_path / 'some.fit', []
+
+    def second():
+        with pytest.warns(UserWarning, match=r'some\.fit.*waiting'), exclusive(work):
+            order.append('second')
+
+    with exclusive(work):
+        (work / 'quantize').mkdir()
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.3)
+        order.append('first')
+    thread.join(10)
+    assert order == ['first', 'second']
+
+
+@pytest.mark.filterwarnings('ignore:Another process')
+def test_a_folder_that_is_deleted_stays_locked(tmp_path):
+    """Every build deletes its working folder at the end; those that wait must not meet."""
+    work, inside, most = tmp_path / 'some.fit', [], []
+
+    def build():
+        with exclusive(work):
+            inside.append(1)
+            most.append(len(inside))
+            assert work.is_dir()
+            time.sleep(0.05)
+            shutil.rmtree(work)
+            time.sleep(0.1)  # the folder is gone, and the build is not done
+            inside.pop()
+
+    threads = [threading.Thread(target=build) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert most == [1] * 6
+
+
+def test_three_forced_builds_at_once_all_end_well(tmp_path):
+    environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
+    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
+    command = [sys.executable, '-c', BUILD, str(tmp_path / 'root')]
+    processes = [
+        subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout.read(5) == 'ready'
+    for process in processes:  # all at once
+        process.stdin.write('x')
+        process.stdin.flush()
+    outputs = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], outputs[0][1][-2000:]
+    assert len({out for out, _ in outputs}) == 1  # the same bytes
+    assert len(builds(tmp_path / 'root')) == 1
+
+
+def test_an_empty_working_folder_is_removed_and_a_full_one_is_kept(tmp_path):
+    with exclusive(tmp_path / 'a.fit'):
+        pass
+    with exclusive(tmp_path / 'b.fit'):
+        (tmp_path / 'b.fit' / 'quantize').mkdir()
+    assert [path.name for path in builds(tmp_path)] == ['b.fit']
+    with exclusive(tmp_path / 'b.fit'):
+        clear(tmp_path / 'b.fit')
+    assert builds(tmp_path) == []
+
+
+def test_a_stage_runs_once(tmp_path):
+    calls = []
+
+    def run():
+        calls.append(1)
+        return {'x': torch.arange(3)}, {'n': 3}
+
+    for _ in range(2):
+        tensors, facts = once(tmp_path, 'stage', run, World())
+        assert tensors['x'].tolist() == [0, 1, 2] and facts == {'n': 3}
+    assert calls == [1]
+    content = (tmp_path / 'stage' / 'tensors.safetensors').read_bytes()
+    (tmp_path / 'stage' / 'tensors.safetensors').write_bytes(content[:-1])  # cut by a crash
+    once(tmp_path, 'stage', run, World())
+    assert calls == [1, 1]
+
+
+def test_other_errors_of_the_disk_stay_as_they_are(tmp_path):
+    with pytest.raises(NotWritableError, match='nothing is kept'), report_full_disk(tmp_path / 'w'):
+        raise OSError(28, 'No space left on device')
+    with pytest.raises(FileNotFoundError), report_full_disk(tmp_path / 'w'):
+        raise FileNotFoundError(2, 'No such file')
