@@ -14,7 +14,6 @@ from pathlib import Path
 
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import evaluate_dataset
-from torch_geometric_cgt.cli.main import table
 from torch_geometric_cgt.datasets import load_source
 
 PAPER_MSE, PAPER_TRANSFER = 0.010, 0.77
@@ -39,7 +38,7 @@ def main() -> None:
         cached = time.monotonic() - started
         result = evaluate_dataset(source, datasets)
 
-    print(table(result))
+    print(result.text())
     agreement = result.agreement()
     transfer = min(result.mean('transfer') or [0.0])
     print(f'largest difference  {agreement["max_abs"]:.4f}  (asked: <= 0.03)')

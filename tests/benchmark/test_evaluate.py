@@ -5,7 +5,7 @@ import pytest
 
 from tests.conftest import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.benchmark import GNNConfig, evaluate_dataset
+from torch_geometric_cgt.benchmark import Evaluation, GNNConfig, evaluate_dataset
 from torch_geometric_cgt.report.evaluation_page import render_report, write_report
 
 QUICK = GNNConfig(epochs=3)
@@ -89,3 +89,17 @@ def test_without_the_report_extra_there_is_json(evaluated, tmp_path, monkeypatch
     with pytest.warns(UserWarning, match=r'\[report\]'):
         paths = write_report(tmp_path, evaluated)
     assert [path.name for path in paths] == ['report.json']
+
+
+def test_scores_as_text():
+    scores = {
+        'original': {'GCN': [0.5, 0.7], 'SGC': [0.8]},
+        'generated': {'GCN': [0.5], 'SGC': [1]},
+    }
+    table, facts = Evaluation(['GCN', 'SGC'], scores).text().rsplit('\n', 1)
+    assert [line.split() for line in table.splitlines()] == [
+        ['original', 'generated'],
+        ['GCN', '0.600', '0.500'],
+        ['SGC', '0.800', '1.000'],
+    ]
+    assert facts.startswith('generated against original: ') and 'mse 0.0250' in facts

@@ -215,7 +215,7 @@ def test_an_interrupt_ends_all_processes_and_keeps_cells(tmp_path: Path) -> None
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
     assert 'Traceback' not in errors
-    assert f"The same command goes on; finished cells are in '{path}'" in errors
+    assert f"The same command resumes; finished cells are in '{path}'" in errors
     assert 1 <= len(read_cells([path])) <= 20
     assert 'Digits 0 edge deletion' in errors and 'left' in errors  # what the bar shows
 

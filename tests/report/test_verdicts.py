@@ -142,7 +142,7 @@ def test_benchmark_command_ends_with_verdicts(tmp_path, capsys, monkeypatch):
     others += [replace(cell, facts={**cell.facts, 'config': {'k': 5}}) for cell in other]
     for cell in [*controls.values(), *others]:
         add_cell(path, cell)
-    monkeypatch.setattr('torch_geometric_cgt.cli.main.run_cells', lambda *_: controls)
+    monkeypatch.setattr('torch_geometric_cgt.benchmark.runner.run_cells', lambda *_: controls)
     assert main(['benchmark', '--scenario', 'control', '--cells', str(path)]) == 0
     shown = capsys.readouterr().out
     # The default is in the file, and not in this run.

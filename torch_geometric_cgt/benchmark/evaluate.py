@@ -58,6 +58,15 @@ class Evaluation:
             'wasserstein': self.wasserstein,
         }
 
+    def text(self) -> str:
+        r"""The mean scores as a table of plain text."""
+        lines = [f'{"":8}' + ''.join(f'{column:>12}' for column in self.scores)]
+        for i, model in enumerate(self.models):
+            means = [(self.mean(column) or [])[i] for column in self.scores]
+            lines.append(f'{model:8}' + ''.join(f'{mean:12.3f}' for mean in means))
+        facts = [f'{n} {"n/a" if v is None else f"{v:.4f}"}' for n, v in self.agreement().items()]
+        return '\n'.join([*lines, 'generated against original: ' + ', '.join(facts)])
+
 
 def evaluate_dataset(
     source: Any,

@@ -1,0 +1,34 @@
+"""The parser's copies of names and defaults agree with the modules that own them."""
+
+import pytest
+
+from torch_geometric_cgt import DifferentialPrivacy, FitConfig
+from torch_geometric_cgt.audit import CHECKS, halves
+from torch_geometric_cgt.benchmark import MODELS
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
+from torch_geometric_cgt.cli import choices
+from torch_geometric_cgt.datasets import SOURCES
+from torch_geometric_cgt.pipeline.promise import FORMS
+from torch_geometric_cgt.privacy import UNITS
+from torch_geometric_cgt.training.config import PRECISIONS
+
+OWNED = {
+    'SOURCES': tuple(SOURCES),
+    'MODELS': MODELS,
+    'EXPERIMENTS': {e.name: e.scenario for e in EXPERIMENTS.values()},
+    'CHECKS': CHECKS,
+    'AUDIT_UNITS': halves.UNITS,
+    'UNITS': UNITS,
+    'FORMS': FORMS,
+    'PRECISIONS': PRECISIONS,
+    'BATCH_SIZE': FitConfig.batch_size,
+    'PRECISION': FitConfig.precision,
+    'ACCUMULATE': FitConfig.accumulate,
+    'CHECKPOINT_MINUTES': FitConfig.checkpoint_minutes,
+    'MAX_PARENTS': DifferentialPrivacy.max_parents,
+}
+
+
+@pytest.mark.parametrize('name', [name for name in vars(choices) if name.isupper()])
+def test_a_copy_agrees_with_its_owner(name):
+    assert repr(getattr(choices, name)) == repr(OWNED[name])  # in the same order

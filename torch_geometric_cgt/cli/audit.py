@@ -1,0 +1,109 @@
+r"""``cgt audit``: attacks a release and checks what its card promises."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch_geometric_cgt.cli.arguments import split_names
+from torch_geometric_cgt.cli.choices import AUDIT_UNITS, CHECKS, SOURCES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HELP = 'attack a release, check its promises, and exit with 1 if a check fails'
+
+EXIT_CODES = """exit codes:
+  0    no check failed
+  1    a check failed: an attack shows more than is claimed, the lower bound on
+       epsilon exceeds the claim, or a cluster is below k
+  2    there was nothing to audit: wrong arguments, a damaged release, an edited
+       card, or a source that the release was not made from
+  130  interrupted
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the arguments of the command."""
+    parser.epilog = EXIT_CODES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add('release', type=Path, help='folder of the release')
+    add('--source', required=True, help=f'what it was made from, one of {", ".join(SOURCES)}')
+    add('--largest-component', action='store_true', help='drop all other components')
+    add('--random-split', action='store_true', help="split 50/10/40, ignore the source's masks")
+    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
+    add('--checks', default=','.join(CHECKS), help='comma-separated (default: %(default)s)')
+    add(
+        '--max-epsilon',
+        type=float,
+        help="largest epsilon that attacks may show (default: the card's claim, or 1)",
+    )
+    add('--min-support', type=int, help="roots that must show every path (default: the card's)")
+    add(
+        '--members',
+        type=Path,
+        help='.npy mask of the nodes the release was made from (default: build from a random half)',
+    )
+    add('--unit', choices=AUDIT_UNITS, help='of membership (default: by the claim of the card)')
+    add('--canaries', type=int, default=100, help='made-up records (default: %(default)s)')
+    add('--records', type=int, default=2000, help='members to attack (default: %(default)s)')
+    add('--seed', type=int, default=0, help='(default: %(default)s)')
+    add('--device', default='auto', help='(default: %(default)s)')
+    add('--out', type=Path, help='folder of the report (default: show it only)')
+    add('--quiet', action='store_true', help='no progress bars')
+
+
+def run(args: argparse.Namespace) -> int:
+    r"""Runs the command."""
+    from torch_geometric_cgt.audit import find_build, run_audit
+    from torch_geometric_cgt.cli.build import source_of
+    from torch_geometric_cgt.datasets.sources import cache_folder
+    from torch_geometric_cgt.pipeline import check_source
+    from torch_geometric_cgt.release import read_release
+    from torch_geometric_cgt.report.audit_page import write_audit
+    from torch_geometric_cgt.utils.files import require_writable
+
+    release = read_release(args.release)
+    source = source_of(args)
+    members = None if args.members is None else _read_mask(args.members)
+    if args.out is not None:
+        require_writable(args.out)
+    built = None
+    if members is None:  # otherwise the build used a part of the source
+        root = args.root or cache_folder() / 'synthetic'
+        built = find_build(release, check_source(source), root)
+    result = run_audit(
+        release,
+        source,
+        build=built,
+        checks=split_names(args.checks) or (),
+        max_epsilon=args.max_epsilon,
+        min_support=args.min_support,
+        members=members,
+        unit=args.unit,
+        num_canaries=args.canaries,
+        max_records=args.records,
+        seed=args.seed,
+        device=args.device,
+        log=not args.quiet,
+    )
+    for check in result.checks:
+        limit = '' if check.threshold is None else f' (threshold {check.threshold:.4g})'
+        print(f'{check.verdict:>12}  {check.name}: {check.value:.4g}{limit}')
+    for path in write_audit(args.out, result) if args.out is not None else []:
+        print(f'Wrote {path}, which is not to be published')
+    print(f'{len(result.failed)} of {len(result.checks)} checks failed')
+    return 0 if result.passed else 1
+
+
+def _read_mask(path: Path) -> Tensor:
+    import numpy as np
+    import torch
+
+    try:
+        mask = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"'{path}' is not a readable .npy file: {error}") from error
+    return torch.from_numpy(mask)

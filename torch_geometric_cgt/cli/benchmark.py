@@ -1,0 +1,73 @@
+r"""``cgt benchmark``: runs cells of the paper's experiments."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from torch_geometric_cgt.cli.arguments import split_names
+from torch_geometric_cgt.cli.choices import EXPERIMENTS
+
+HELP = "run cells of the paper's experiments; finished cells are kept"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the arguments of the command."""
+    add = parser.add_argument
+    names = [f'{number} ({name})' if number else name for name, number in EXPERIMENTS.items()]
+    add('--scenario', required=True, help=f'comma-separated, of {", ".join(names)}')
+    add('--datasets', help='comma-separated names (default: those of the paper)')
+    add('--levels', help='comma-separated levels of the scenario (default: all)')
+    add('--models', help='comma-separated names (default: those of the scenario)')
+    add('--variants', help="comma-separated variants of the generator; '' is the default one")
+    add('--seeds', type=int, default=1, help='number of seeds (default: %(default)s)')
+    add('--k', type=int, default=30, help='minimum nodes per feature vector (default: %(default)s)')
+    add('--epochs', type=int, help='of the generator (default: 1 to 25, by the size of the graph)')
+    add('--jobs', type=int, default=1, help='processes (default: %(default)s)')
+    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
+    add('--cells', type=Path, default=Path('cells.jsonl'), help='(default: %(default)s)')
+    add('--quiet', action='store_true', help='no progress bar')
+
+
+def run(args: argparse.Namespace) -> int:
+    r"""Runs the command."""
+    if args.seeds < 1:
+        raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
+
+    from torch_geometric_cgt.benchmark.experiments import find_experiment
+    from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
+    from torch_geometric_cgt.benchmark.runner import run_cells
+    from torch_geometric_cgt.report.method_tables import shown_table
+    from torch_geometric_cgt.report.results import Results, read_beside
+    from torch_geometric_cgt.report.table_files import as_text
+    from torch_geometric_cgt.utils.files import require_writable
+
+    config = BenchmarkConfig(k=args.k, epochs=args.epochs)
+    keys = []
+    for name in split_names(args.scenario) or []:
+        keys += find_experiment(name).keys(
+            split_names(args.datasets),
+            args.seeds,
+            levels=split_names(args.levels),
+            models=split_names(args.models),
+            variants=split_names(args.variants),
+        )
+    require_writable(args.cells.absolute().parent)
+    started = time.monotonic()
+    try:
+        cells = run_cells(keys, args.cells, config, args.root, args.jobs, not args.quiet)
+    except KeyboardInterrupt:
+        print(
+            f"cgt: interrupted. The same command resumes; finished cells are in '{args.cells}'",
+            file=sys.stderr,
+        )
+        return 130
+    results = Results.from_cells(cells).only_run()
+    for plan in results.tables:
+        print(as_text(shown_table(plan)), end='\n\n')
+    print(results.judged_by(read_beside(args.cells, cells)).text(), end='\n\n')
+    print(f'{len(cells)} cells in {args.cells}, {time.monotonic() - started:.0f} seconds')
+    print(f'A page of them: cgt report {args.cells} --out report')
+    return 0

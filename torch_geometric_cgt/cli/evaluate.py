@@ -1,0 +1,60 @@
+r"""``cgt evaluate``: compares GNNs on the original and on the synthetic graph."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from torch_geometric_cgt.cli.arguments import add_build_arguments
+from torch_geometric_cgt.cli.choices import MODELS
+
+HELP = 'compare GNNs on the original, the quantized and the generated graph'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the arguments of the command."""
+    add_build_arguments(parser)
+    add = parser.add_argument
+    add('--release', type=Path, help='evaluate this release, do not build')
+    add('--models', default=','.join(MODELS), help='comma-separated names (default: %(default)s)')
+    add('--seeds', type=int, default=1, help='number of seeds to average (default: %(default)s)')
+    add('--out', type=Path, required=True, help='folder of the report')
+
+
+def run(args: argparse.Namespace) -> None:
+    r"""Runs the command."""
+    if args.seeds < 1:
+        raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
+
+    from torch_geometric_cgt.benchmark import ALL_MODELS, evaluate_dataset
+    from torch_geometric_cgt.cli.build import build_dataset, leave_process_group, source_of
+    from torch_geometric_cgt.datasets import SyntheticCGTDataset
+    from torch_geometric_cgt.report.evaluation_page import write_report
+    from torch_geometric_cgt.utils.files import require_writable
+
+    models = [name.strip() for name in args.models.split(',') if name.strip()]
+    if not models or (unknown := [name for name in models if name not in ALL_MODELS]):
+        raise ValueError(
+            f'Unknown models {unknown if models else []}; choose from {list(ALL_MODELS)}'
+        )
+    require_writable(args.out)
+    source = source_of(args)
+    started = time.monotonic()
+    if args.release is not None:
+        datasets = [SyntheticCGTDataset.load(args.release)] * args.seeds
+    else:
+        datasets = [build_dataset(args, args.seed + i) for i in range(args.seeds)]
+    if not leave_process_group(args):
+        return
+    built = time.monotonic()
+    result = evaluate_dataset(source, datasets, models, log=not args.quiet)
+    seconds = {'build': built - started, 'evaluate': time.monotonic() - built}
+    report = {'card': datasets[0].card, **result.to_dict()}
+    if datasets[0].history is not None:
+        report['fit'] = datasets[0].history
+    for path in write_report(args.out, report):
+        print(f'Wrote {path}')
+    print(result.text())
+    print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')

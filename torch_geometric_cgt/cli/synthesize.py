@@ -1,0 +1,35 @@
+r"""``cgt synthesize``: builds a synthetic graph and writes a release of it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torch_geometric_cgt.cli.arguments import add_build_arguments
+
+HELP = 'make a synthetic substitute of a graph and write a release of it'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the arguments of the command."""
+    add_build_arguments(parser)
+    parser.add_argument('--out', type=Path, required=True, help='folder of the release (new)')
+
+
+def run(args: argparse.Namespace) -> None:
+    r"""Runs the command."""
+    if args.out.exists():
+        raise FileExistsError(f"'{args.out}' exists already; choose a new folder")
+
+    from torch_geometric_cgt.cli.build import build_dataset, leave_process_group
+    from torch_geometric_cgt.utils.files import require_writable
+
+    require_writable(args.out.absolute().parent)
+    dataset = build_dataset(args, args.seed)
+    if not leave_process_group(args):
+        return
+    dataset.save(args.out)
+    print(f'{dataset}: {len(dataset.trees):,} computation graphs')
+    print('Guaranteed:', *dataset.privacy.guaranteed, sep='\n  - ')
+    print('Not guaranteed:', *dataset.privacy.not_guaranteed, sep='\n  - ')
+    print(f'Release written to {args.out}')
