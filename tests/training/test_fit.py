@@ -103,23 +103,6 @@ def test_learning_rate_rises_then_falls():
     assert rates[10] == 1.0 and rates[-1] < 0.01
 
 
-WRONG = [
-    {'precision': 'float16'},
-    {'accumulate': 0},
-    {'accumulate': 129},
-    {'checkpoint_minutes': -1.0},
-    {'checkpoint_minutes': float('nan')},
-]
-
-
-@pytest.mark.parametrize(
-    'wrong', [{'epochs': 0}, {'holdout': 1.0}, {'lr': 0.0}, {'patience': 0}, *WRONG]
-)
-def test_wrong_config(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        FitConfig(**wrong)
-
-
 def test_device():
     assert resolve_device('cpu') == torch.device('cpu')
     assert resolve_device('auto').type in ('cpu', 'cuda', 'mps', 'xpu')
@@ -191,11 +174,3 @@ def test_a_late_look_finds_the_first_bad_step():
     assert watch.look()[1] == 2  # the step before the last
     watch.pending.append(torch.tensor([3.0, 1.0]))
     assert watch.look() == (3.0, None) and not watch.is_due()
-
-
-@pytest.mark.parametrize(
-    'num_roots, epochs', [(10, 25), (2_485, 25), (20_000, 10), (170_000, 3), (10**6, 1)]
-)
-def test_larger_graphs_need_fewer_epochs(num_roots, epochs):
-    assert FitConfig().num_epochs(num_roots) == epochs
-    assert FitConfig(epochs=7).num_epochs(num_roots) == 7
