@@ -36,9 +36,9 @@ from torch_geometric_cgt import CGTGenerator
 from torch_geometric_cgt.data import TreeShape, tokens_of
 from torch_geometric_cgt.nn.vocabulary import CellVocabulary
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+from torch_geometric_cgt.training import evaluate
 from torch_geometric_cgt.training.batches import make_batch
 from torch_geometric_cgt.training.fit import warmup_cosine
-from torch_geometric_cgt.training.loss import evaluate
 
 WIDE = {'hidden_channels': 768, 'num_heads': 12, 'num_layers': 3}  # the paper's size
 FORMS: dict[str, dict[str, Any]] = {

@@ -6,8 +6,7 @@ import torch
 from torch_geometric_cgt import CGTGenerator, FitConfig
 from torch_geometric_cgt.errors import CGTError
 from torch_geometric_cgt.training import World, evaluate, fit, resolve_device, sample
-from torch_geometric_cgt.training.fit import warmup_cosine
-from torch_geometric_cgt.training.watch import Watch
+from torch_geometric_cgt.training.fit import StepMonitor, warmup_cosine
 from torch_geometric_cgt.utils.seeds import seeded
 
 
@@ -166,11 +165,11 @@ def test_gradients_are_those_of_the_mean_over_tokens_of_the_batch():
     assert (weights[0] - weights[1]).norm() / weights[0].norm() < 1e-5
 
 
-def test_a_late_look_finds_the_first_bad_step():
-    watch = Watch(FitConfig(), World(), torch.device('meta'))
-    assert watch.every > 1
+def test_a_late_read_finds_the_first_bad_step():
+    monitor = StepMonitor(FitConfig(), World(), torch.device('meta'))
+    assert monitor.every > 1
     bad = float('nan')
-    watch.pending += [torch.tensor(pair) for pair in [[1.0, 1.0], [2.0, bad], [bad, 1.0]]]
-    assert watch.look()[1] == 2  # the step before the last
-    watch.pending.append(torch.tensor([3.0, 1.0]))
-    assert watch.look() == (3.0, None) and not watch.is_due()
+    monitor.pending += [torch.tensor(pair) for pair in [[1.0, 1.0], [2.0, bad], [bad, 1.0]]]
+    assert monitor.read()[1] == 2  # the step before the last
+    monitor.pending.append(torch.tensor([3.0, 1.0]))
+    assert monitor.read() == (3.0, None) and not monitor.checkpoint_is_due()
