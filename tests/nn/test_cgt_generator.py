@@ -142,11 +142,11 @@ def test_equal_paths_are_evaluated_once_and_null_parents_never(siblings):
     model = make([3, 2], siblings=siblings)
     null = model.num_tokens
     tree = torch.tensor([[1, 2, 2, null, 3, 3, 4, null, null, null]])
-    assert model.plan(tree.repeat(50, 1), torch.zeros(50).long()).prefixes.sizes == (1, 1, 1)
+    assert model.plan(tree.repeat(50, 1), torch.zeros(50).long()).paths.sizes == (1, 1, 1)
     y = torch.arange(2).repeat(25)
-    assert model.plan(tree.repeat(50, 1), y).prefixes.sizes == (2, 2, 2)
+    assert model.plan(tree.repeat(50, 1), y).paths.sizes == (2, 2, 2)
     bare = torch.tensor([[1] + 9 * [null]])
-    assert model.plan(bare, torch.zeros(1).long()).prefixes.sizes == (1, 1, 0)
+    assert model.plan(bare, torch.zeros(1).long()).paths.sizes == (1, 1, 0)
     assert torch.isfinite(model.log_prob(bare, torch.zeros(1).long())).all()
 
 
@@ -166,7 +166,7 @@ def test_evaluations_have_the_same_gradient(form):
 def test_one_context_and_one_query_per_internal_slot():
     for fan_outs, positions in [([5, 5], 7), ([20, 20], 22), ([2, 3, 4], 1 + 1 + 2 + 6)]:
         model = CGTGenerator(5, 2, fan_outs, evaluation='trees', **TINY)
-        layout = model._layout(len(fan_outs), torch.device('cpu'))
+        layout = model.streams.layout(len(fan_outs), torch.device('cpu'))
         assert layout.num_contexts == layout.query_position.numel() == positions
 
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.nn.moving import Movable
-from torch_geometric_cgt.nn.plan import Plan
+from torch_geometric_cgt.nn.batch_plan import BatchPlan, TensorDataclass
 from torch_geometric_cgt.training.config import FitConfig
 from torch_geometric_cgt.training.distributed import World
 from torch_geometric_cgt.utils.seeds import seeded
@@ -24,14 +23,14 @@ DrawTokens = Callable[[Tensor, torch.Generator], Tensor]
 
 
 @dataclass(frozen=True)
-class Batch(Movable):
+class Batch(TensorDataclass):
     r"""Token trees with labels and scenes, ready for the model."""
 
     tokens: Tensor  # [B, T]
     y: Tensor  # [B]
     scene: Tensor  # [B]
     count: int  # tokens that count in the loss; 0 if the process has no rows in this step
-    plan: Plan | None  # the part of the computation that needs no weights
+    plan: BatchPlan | None  # the part of the computation that needs no weights
 
 
 def make_batch(generator: CGTGenerator, tokens: Tensor, y: Tensor, scene: Tensor) -> Batch:
