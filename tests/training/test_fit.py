@@ -5,7 +5,7 @@ import torch
 
 from torch_geometric_cgt import CGTGenerator, FitConfig
 from torch_geometric_cgt.errors import CGTError
-from torch_geometric_cgt.training import World, evaluate, fit, resolve_device, sample
+from torch_geometric_cgt.training import World, evaluate, fit, sample
 from torch_geometric_cgt.training.fit import StepMonitor, warmup_cosine
 from torch_geometric_cgt.utils.seeds import seeded
 
@@ -100,16 +100,6 @@ def test_learning_rate_rises_then_falls():
     assert rates[:10] == pytest.approx([0.1 * i for i in range(1, 11)])
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[10] == 1.0 and rates[-1] < 0.01
-
-
-def test_device():
-    assert resolve_device('cpu') == torch.device('cpu')
-    assert resolve_device('auto').type in ('cpu', 'cuda', 'mps', 'xpu')
-
-
-def test_sampling_in_batches_gives_every_row():
-    tokens = sample(model(), torch.zeros(25, dtype=torch.long), batch_size=10, log=False)
-    assert tokens.shape == (25, 7) and (tokens[:, 0] < 4).all()
 
 
 def trained(**changes) -> CGTGenerator:
