@@ -36,9 +36,9 @@ from torch_geometric_cgt import CGTGenerator
 from torch_geometric_cgt.data import TreeShape, tokens_of
 from torch_geometric_cgt.nn.vocabulary import CellVocabulary
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+from torch_geometric_cgt.training import evaluate
 from torch_geometric_cgt.training.batches import make_batch
 from torch_geometric_cgt.training.fit import warmup_cosine
-from torch_geometric_cgt.training.loss import evaluate
 
 WIDE = {'hidden_channels': 768, 'num_heads': 12, 'num_layers': 3}  # the paper's size
 FORMS: dict[str, dict[str, Any]] = {
@@ -180,7 +180,7 @@ def run_training(work: Path, case: str) -> dict[str, Any]:
     repeats = {form: 8 if form.startswith('default') else 1 for form in FORMS}
     model = make('default', trees, fan_out)
     batches = [torch.arange(i * BATCH, (i + 1) * BATCH) for i in range(8)]
-    paths = [len(model.plan(trees['tokens'][b], trees['y'][b]).prefixes.y) for b in batches]
+    paths = [len(model.plan(trees['tokens'][b], trees['y'][b]).paths.y) for b in batches]
     null = float((trees['tokens'] == trees['m']).double().mean())
     facts = {'paths_per_graph': sum(paths) / (8 * BATCH), 'null_slots': null}
     return {**facts, 'forms': turns(steps, sizes, repeats, 5 if fan_out == 5 else 3)}
@@ -302,7 +302,7 @@ def run_vocabulary(work: Path, case: str) -> dict[str, Any]:
         model, optimizer = models['cells independent']
         optimizer.zero_grad()
         plan = model.plan(tokens[rows[:size]], y[rows[:size]])
-        model.streams.paths(plan.prefixes).sum().backward()
+        model.streams.paths(plan.paths).sum().backward()
 
     steps = {form: partial(step, form) for form in models}
     steps['(no vocabulary) independent'] = streams_alone  # what no vocabulary can be faster than

@@ -4,34 +4,12 @@ from itertools import product
 import pytest
 import torch
 
+from tests.helpers.generators import FORMS, make, random_tokens
 from torch_geometric_cgt import CGTGenerator
 from torch_geometric_cgt.data import TreeShape
 
-TINY = {'hidden_channels': 16, 'num_layers': 2, 'num_heads': 2}
 EVALUATIONS = ['paths', 'trees', 'sequence']
 FAN_OUTS = [[4], [3, 2], [2, 3, 2], [2, 2, 1, 2]]
-
-
-def make(fan_outs, num_tokens=5, num_classes=3, seed=0, **kwargs) -> CGTGenerator:
-    torch.manual_seed(seed)
-    arguments = {'siblings': 'independent', **TINY, **kwargs}
-    model = CGTGenerator(num_tokens, num_classes, fan_outs, **arguments).double().eval()
-    for parameter in model.parameters():  # far from the symmetric start
-        torch.nn.init.normal_(parameter, std=0.3)
-    return model
-
-
-def random_tokens(model, batch, nulls, seed=0):
-    """Tokens with nulls at random places and nothing real below them."""
-    rng = torch.Generator().manual_seed(seed)
-    high = model.num_tokens + (2 if nulls else 0)
-    tokens = torch.randint(high, (batch, model.shape.num_slots), generator=rng)
-    tokens = tokens.clamp(max=model.num_tokens)
-    tokens[:, 0] = tokens[:, 0].clamp(max=model.num_tokens - 1)
-    for slot in range(1, model.shape.num_slots):
-        parent = tokens[:, model.shape.parent[slot]]
-        tokens[parent == model.num_tokens, slot] = model.num_tokens
-    return tokens, torch.randint(model.num_classes, (batch,), generator=rng)
 
 
 # The naive evaluation: every root-to-slot path is a sequence of its own, and every sequence is
@@ -113,16 +91,6 @@ def test_factorised_likelihood_is_the_path_by_path_one(fan_outs, label_condition
     assert torch.allclose(model.log_prob(tokens, y), expected, rtol=0, atol=1e-9)
 
 
-FORMS = [
-    {},
-    {'label_conditioning': False},
-    {'vocabulary': 'cells'},
-    {'siblings': 'typed', 'num_types': 3},
-    {'siblings': 'typed', 'num_types': 1, 'repeats': False},
-    {'siblings': 'typed', 'num_types': 3, 'vocabulary': 'cells', 'label_conditioning': False},
-]
-
-
 @pytest.mark.parametrize('form', FORMS)
 @pytest.mark.parametrize('fan_outs', FAN_OUTS)
 @torch.no_grad()
@@ -137,19 +105,6 @@ def test_every_evaluation_gives_the_same_numbers_and_the_same_samples(fan_outs, 
     assert all(torch.equal(samples[0], other) for other in samples[1:])
 
 
-@pytest.mark.parametrize('siblings', ['typed', 'independent'])
-def test_equal_paths_are_evaluated_once_and_null_parents_never(siblings):
-    model = make([3, 2], siblings=siblings)
-    null = model.num_tokens
-    tree = torch.tensor([[1, 2, 2, null, 3, 3, 4, null, null, null]])
-    assert model.plan(tree.repeat(50, 1), torch.zeros(50).long()).prefixes.sizes == (1, 1, 1)
-    y = torch.arange(2).repeat(25)
-    assert model.plan(tree.repeat(50, 1), y).prefixes.sizes == (2, 2, 2)
-    bare = torch.tensor([[1] + 9 * [null]])
-    assert model.plan(bare, torch.zeros(1).long()).prefixes.sizes == (1, 1, 0)
-    assert torch.isfinite(model.log_prob(bare, torch.zeros(1).long())).all()
-
-
 @pytest.mark.parametrize('form', FORMS)
 def test_evaluations_have_the_same_gradient(form):
     gradients = []
@@ -161,27 +116,6 @@ def test_evaluations_have_the_same_gradient(form):
     for other in gradients[1:]:
         assert other.keys() == gradients[0].keys()
         assert all(torch.allclose(g, other[n], atol=1e-10) for n, g in gradients[0].items())
-
-
-def test_one_context_and_one_query_per_internal_slot():
-    for fan_outs, positions in [([5, 5], 7), ([20, 20], 22), ([2, 3, 4], 1 + 1 + 2 + 6)]:
-        model = CGTGenerator(5, 2, fan_outs, evaluation='trees', **TINY)
-        layout = model._layout(len(fan_outs), torch.device('cpu'))
-        assert layout.num_contexts == layout.query_position.numel() == positions
-
-
-@torch.no_grad()
-def test_contexts_depend_on_the_path_alone():
-    model = make([2, 2, 2])
-    tokens, y = random_tokens(model, 1, nulls=False)
-    before = model.contexts(tokens, y)[0, 1:]
-    for changed in range(model.shape.num_slots):
-        other = tokens.clone()
-        other[0, changed] = (other[0, changed] + 1) % model.num_tokens
-        after = model.contexts(other, y)[0, 1:]
-        for slot in range(model.shape.num_internal):
-            moved = not torch.equal(before[slot], after[slot])
-            assert moved == bool(model.shape.is_ancestor[slot, changed])
 
 
 def all_trees(model):
@@ -314,64 +248,6 @@ def test_typed_likelihood_is_the_sum_over_types_written_out(fan_outs, num_scenes
     assert torch.allclose(model.log_prob(tokens, y, scene), expected, rtol=0, atol=1e-9)
 
 
-@torch.no_grad()
-def test_marginals_are_those_of_the_data_before_any_training():
-    shape = TreeShape.of([3, 2])
-    rng = torch.Generator().manual_seed(0)
-    torch.manual_seed(0)
-    model = CGTGenerator(6, 2, [3, 2], repeats=False, **TINY).eval()
-    teacher = make([3, 2], num_tokens=6, num_classes=2, siblings='typed', num_types=2)
-    y = torch.arange(2).repeat(4000)
-    data = teacher.sample(y, rng)
-    model.set_marginals(data, y)
-    drawn = model.sample(y, rng)
-    for label in range(2):
-        for layer in range(3):
-            slots = shape.layer_slice(layer)
-            real, made = (t[y == label][:, slots].flatten() for t in (data, drawn))
-            shares = [torch.bincount(t, minlength=7) / t.numel() for t in (real, made)]
-            assert torch.allclose(*shares, atol=0.04)
-
-
-@torch.no_grad()
-def test_marginals_of_scenes_differ_where_the_scenes_do():
-    rng = torch.Generator().manual_seed(0)
-    model = CGTGenerator(6, 2, [3, 2], repeats=False, num_scenes=3, **TINY).eval()
-    teacher = make([3, 2], num_tokens=6, num_classes=2, siblings='typed', num_types=2)
-    y = torch.arange(2).repeat(8000)
-    scene = torch.randint(2, (16_000,), generator=rng)
-    trees = teacher.sample(y, rng)
-
-    def bases(tokens):
-        model.set_marginals(tokens, y, scene)
-        head = model.head
-        return (
-            head.root_base.weight.view(3, 2, 6),
-            head.child_base.weight.view(3, 2, 6),
-            head.token_base.weight.view(1, 3, 6),
-            head.number_base.weight.view(2, 3, 4),
-        )
-
-    root, child, *below = bases(trees)  # scenes at random tell nothing, labels something
-    for base in (root, child):
-        assert torch.allclose(base[0].exp(), base[1].exp(), atol=0.03)
-    for share in (base.exp() for base in below):
-        assert torch.allclose(share[:, 0], share[:, 1], atol=0.03)
-        assert torch.allclose(share[:, 0], share[:, 2], atol=0.03)  # a scene that was not seen
-    assert not torch.allclose(root.exp()[:, 0], root.exp()[:, 1], atol=0.04)
-
-    shifted = torch.where((scene == 1)[:, None] & (trees == 5), 0, trees)
-    root, child, token, _ = bases(shifted)
-    for base in (root, child):
-        assert (base[1, :, 5] < base[0, :, 5] - 2).all()  # scene 1 has no token 5
-    assert (token[:, 1, 5] < token[:, 0, 5] - 2).all()
-    drawn = model.sample(y, rng, scene)
-    for code in range(2):
-        real, made = (t[scene == code].flatten() for t in (shifted, drawn))
-        shares = [torch.bincount(t, minlength=7) / t.numel() for t in (real, made)]
-        assert torch.allclose(*shares, atol=0.03)
-
-
 @pytest.mark.parametrize('fan_outs', FAN_OUTS)
 def test_nothing_real_is_sampled_below_null(fan_outs):
     model = make(fan_outs)
@@ -407,62 +283,9 @@ def test_int32_tokens_are_fine():
     assert torch.equal(model.log_prob(tokens.int(), y.int()), model.log_prob(tokens, y))
 
 
-@pytest.mark.parametrize('form', FORMS)
-def test_a_planned_batch_runs_on_the_meta_device(form):
-    # What runs there cannot look at values: on a GPU, nothing of it waits for the host.
-    model = make([3, 2], num_scenes=2, **form)
-    tokens, y = random_tokens(model, 8, nulls=True)
-    scene = y % 2
-    plan = model.plan(tokens, y, scene).to('meta')
-    loss = model.to('meta')(tokens.to('meta'), y.to('meta'), scene.to('meta'), plan)
-    loss.backward()
-    assert loss.device.type == 'meta' and loss.shape == ()
-
-
 def test_config_makes_the_same_model_again():
     model = make([3, 2], position='slot')
     again = CGTGenerator(**model.config())
     again.double().load_state_dict(model.state_dict())
     tokens, y = random_tokens(model, 2, nulls=True)
     assert torch.equal(again.eval().log_prob(tokens, y), model.log_prob(tokens, y))
-
-
-@pytest.mark.parametrize(
-    'arguments, message',
-    [
-        ({'num_tokens': 0}, "'num_tokens' must be at least 1"),
-        ({'num_neighbors': []}, 'num_neighbors'),
-        ({'hidden_channels': 10, 'num_heads': 4}, 'divisible'),
-        ({'dropout': 1.0}, "'dropout'"),
-        ({'position': 'nowhere'}, "got 'nowhere'"),
-        ({'attention': 'some'}, "got 'some'"),
-        ({'siblings': 'many'}, "got 'many'"),
-        ({'vocabulary': 'huge'}, "got 'huge'"),
-        ({'evaluation': 'quick'}, "got 'quick'"),
-        ({'num_types': 0}, "'num_types' must be at least 1"),
-        ({'num_scenes': -1}, "'num_scenes'"),
-        ({'position': 'slot'}, "needs siblings='independent'"),
-    ],
-)
-def test_wrong_arguments(arguments, message):
-    good = {'num_tokens': 5, 'num_classes': 2, 'num_neighbors': [2]}
-    with pytest.raises(ValueError, match=message):
-        CGTGenerator(**{**good, **arguments})
-
-
-def test_wrong_shapes():
-    model = make([2])
-    with pytest.raises(ValueError, match=r'\[B, 3\]'):
-        model(torch.zeros(2, 4).long(), torch.zeros(2).long())
-    with pytest.raises(ValueError, match='one label per tree'):
-        model(torch.zeros(2, 3).long(), torch.zeros(3).long())
-    with pytest.raises(ValueError, match='one scene per tree'):
-        make([2], num_scenes=2)(torch.zeros(2, 3).long(), torch.zeros(2).long())
-
-
-@pytest.mark.parametrize(
-    'tokens, y, message', [(6, 0, "'tokens'"), (-1, 0, "'tokens'"), (1, 3, "'y'")]
-)
-def test_values_out_of_range(tokens, y, message):
-    with pytest.raises(ValueError, match=message):
-        make([2])(torch.full((2, 3), tokens), torch.full((2,), y))

@@ -63,6 +63,11 @@ def test_one_process_needs_no_environment(monkeypatch):
         join_world()
 
 
+def test_device():
+    assert resolve_device('cpu') == torch.device('cpu')
+    assert resolve_device('auto').type in ('cpu', 'cuda', 'mps', 'xpu')
+
+
 def test_each_process_takes_the_device_of_its_number(monkeypatch):
     monkeypatch.setattr(torch.accelerator, 'is_available', lambda: True)
     monkeypatch.setattr(torch.accelerator, 'current_accelerator', lambda: torch.device('cuda'))

@@ -6,16 +6,16 @@ import torch
 from opacus.grad_sample import GradSampleModule
 
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.nn.tree_rows import TreeRows
 from torch_geometric_cgt.privacy import SampledGaussian
 from torch_geometric_cgt.training import evaluate
 from torch_geometric_cgt.training.dp_sgd import (
     DPSGDConfig,
-    clipped,
-    draw_batch,
+    PerTreeLogProb,
+    clip_per_tree,
     fit_privately,
     make_optimizer,
     noisy_step,
+    sample_batch,
 )
 
 pytestmark = pytest.mark.filterwarnings('ignore:Full backward hook')
@@ -54,7 +54,7 @@ def gradients_one_by_one(rows, batch):
 
 def noisy_gradient(rows, batch, size=100, noise_multiplier=0.0):
     """What the optimiser makes of one batch, before Adam."""
-    wrapped = clipped(rows, CLIP)
+    wrapped = clip_per_tree(rows, CLIP)
     still = torch.optim.SGD(rows.parameters(), lr=0.0)
     optimizer = make_optimizer(still, noise_multiplier, CLIP, np.random.default_rng(0))
     noisy_step(wrapped, optimizer, batch, torch.arange(len(batch[0])), size)
@@ -69,14 +69,14 @@ def test_rows_are_the_likelihood_of_the_generator(num_neighbors, num_scenes):
     generator = model(num_neighbors, num_scenes)
     tokens, y, scene = trees(generator)
     scene = scene if num_scenes else None
-    found = TreeRows(generator)(tokens, y, scene)
+    found = PerTreeLogProb(generator)(tokens, y, scene)
     assert torch.allclose(found, generator.log_prob(tokens, y, scene), atol=1e-4)
 
 
 @pytest.mark.parametrize('num_neighbors', [(3, 2), (2, 2, 2)])
 def test_gradients_per_record_are_those_of_a_loop(num_neighbors):
     generator = model(num_neighbors)
-    rows, batch = TreeRows(generator), trees(generator)
+    rows, batch = PerTreeLogProb(generator), trees(generator)
     expected = gradients_one_by_one(rows, batch)
     wrapped = GradSampleModule(rows, loss_reduction='sum')
     (-wrapped(*batch)).sum().backward()
@@ -88,7 +88,7 @@ def test_gradients_per_record_are_those_of_a_loop(num_neighbors):
 @pytest.mark.parametrize('size', [100, 3])
 def test_a_step_is_the_sum_of_clipped_gradients_of_trees(size):
     generator = model()
-    rows, batch = TreeRows(generator), trees(generator)
+    rows, batch = PerTreeLogProb(generator), trees(generator)
     each = gradients_one_by_one(rows, batch)
     expected = (each * (CLIP / each.norm(dim=1, keepdim=True)).clamp(max=1)).sum(dim=0)
     assert torch.allclose(noisy_gradient(rows, batch, size), expected, atol=1e-5)
@@ -97,7 +97,7 @@ def test_a_step_is_the_sum_of_clipped_gradients_of_trees(size):
 @pytest.mark.parametrize('num_neighbors', [(3, 2), (2, 2, 2)])
 def test_no_record_moves_the_sum_by_more_than_the_clipping_norm(num_neighbors):
     generator = model(num_neighbors)
-    rows, batch = TreeRows(generator), trees(generator)
+    rows, batch = PerTreeLogProb(generator), trees(generator)
     everything = noisy_gradient(rows, batch)
     for i in range(len(batch[0])):  # the last one has no null slot
         keep = torch.arange(len(batch[0])) != i
@@ -106,7 +106,7 @@ def test_no_record_moves_the_sum_by_more_than_the_clipping_norm(num_neighbors):
 
 
 def test_noise_is_as_wide_as_the_ledger_says_also_without_a_record():
-    rows = TreeRows(model())
+    rows = PerTreeLogProb(model())
     nothing = [torch.zeros(0, 10, dtype=torch.long), *2 * [torch.zeros(0, dtype=torch.long)]]
     noise = noisy_gradient(rows, nothing, noise_multiplier=3.0)
     assert noise.numel() > 5_000
@@ -115,7 +115,7 @@ def test_noise_is_as_wide_as_the_ledger_says_also_without_a_record():
 
 def test_batches_are_drawn_record_by_record():
     rng = np.random.default_rng(0)
-    drawn = [draw_batch(1000, 0.1, rng) for _ in range(200)]
+    drawn = [sample_batch(1000, 0.1, rng) for _ in range(200)]
     sizes = torch.tensor([float(len(rows)) for rows in drawn])
     assert abs(float(sizes.mean()) - 100) < 3 and 7 < float(sizes.std()) < 12
     count = torch.bincount(torch.cat(drawn), minlength=1000)
@@ -140,11 +140,11 @@ def test_it_learns_what_there_is_to_learn():
 
 def test_models_that_cannot_be_clipped_tree_by_tree_are_refused():
     with pytest.raises(ValueError, match="siblings='typed'"):
-        TreeRows(CGTGenerator(NUM_TOKENS, NUM_CLASSES, [3, 2]))
+        PerTreeLogProb(CGTGenerator(NUM_TOKENS, NUM_CLASSES, [3, 2]))
     slots = CGTGenerator(
         NUM_TOKENS, NUM_CLASSES, [3, 2], siblings='independent', vocabulary='flat', position='slot'
     )
     with pytest.raises(ValueError, match="position='slot'"):
-        TreeRows(slots)
+        PerTreeLogProb(slots)
     with pytest.raises(ValueError, match="'clip' must be positive"):
         DPSGDConfig(clip=0.0)

@@ -5,9 +5,8 @@ import torch
 
 from torch_geometric_cgt import CGTGenerator, FitConfig
 from torch_geometric_cgt.errors import CGTError
-from torch_geometric_cgt.training import World, evaluate, fit, resolve_device, sample
-from torch_geometric_cgt.training.fit import warmup_cosine
-from torch_geometric_cgt.training.watch import Watch
+from torch_geometric_cgt.training import World, evaluate, fit, sample
+from torch_geometric_cgt.training.fit import StepMonitor, warmup_cosine
 from torch_geometric_cgt.utils.seeds import seeded
 
 
@@ -103,33 +102,6 @@ def test_learning_rate_rises_then_falls():
     assert rates[10] == 1.0 and rates[-1] < 0.01
 
 
-WRONG = [
-    {'precision': 'float16'},
-    {'accumulate': 0},
-    {'accumulate': 129},
-    {'checkpoint_minutes': -1.0},
-    {'checkpoint_minutes': float('nan')},
-]
-
-
-@pytest.mark.parametrize(
-    'wrong', [{'epochs': 0}, {'holdout': 1.0}, {'lr': 0.0}, {'patience': 0}, *WRONG]
-)
-def test_wrong_config(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        FitConfig(**wrong)
-
-
-def test_device():
-    assert resolve_device('cpu') == torch.device('cpu')
-    assert resolve_device('auto').type in ('cpu', 'cuda', 'mps', 'xpu')
-
-
-def test_sampling_in_batches_gives_every_row():
-    tokens = sample(model(), torch.zeros(25, dtype=torch.long), batch_size=10, log=False)
-    assert tokens.shape == (25, 7) and (tokens[:, 0] < 4).all()
-
-
 def trained(**changes) -> CGTGenerator:
     generator = model()
     config = FitConfig(**{'epochs': 3, 'batch_size': 16, 'lr': 0.01, **changes})
@@ -183,19 +155,11 @@ def test_gradients_are_those_of_the_mean_over_tokens_of_the_batch():
     assert (weights[0] - weights[1]).norm() / weights[0].norm() < 1e-5
 
 
-def test_a_late_look_finds_the_first_bad_step():
-    watch = Watch(FitConfig(), World(), torch.device('meta'))
-    assert watch.every > 1
+def test_a_late_read_finds_the_first_bad_step():
+    monitor = StepMonitor(FitConfig(), World(), torch.device('meta'))
+    assert monitor.every > 1
     bad = float('nan')
-    watch.pending += [torch.tensor(pair) for pair in [[1.0, 1.0], [2.0, bad], [bad, 1.0]]]
-    assert watch.look()[1] == 2  # the step before the last
-    watch.pending.append(torch.tensor([3.0, 1.0]))
-    assert watch.look() == (3.0, None) and not watch.is_due()
-
-
-@pytest.mark.parametrize(
-    'num_roots, epochs', [(10, 25), (2_485, 25), (20_000, 10), (170_000, 3), (10**6, 1)]
-)
-def test_larger_graphs_need_fewer_epochs(num_roots, epochs):
-    assert FitConfig().num_epochs(num_roots) == epochs
-    assert FitConfig(epochs=7).num_epochs(num_roots) == 7
+    monitor.pending += [torch.tensor(pair) for pair in [[1.0, 1.0], [2.0, bad], [bad, 1.0]]]
+    assert monitor.read()[1] == 2  # the step before the last
+    monitor.pending.append(torch.tensor([3.0, 1.0]))
+    assert monitor.read() == (3.0, None) and not monitor.checkpoint_is_due()

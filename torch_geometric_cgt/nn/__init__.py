@@ -1,4 +1,4 @@
-r"""The generator; it sees tokens only."""
+r"""The generator. It sees tokens only, no features and no graph."""
 
 from torch_geometric_cgt.nn.cgt_generator import CGTGenerator
 

@@ -1,8 +1,7 @@
-r"""How the children of a slot are drawn, given the query of the slot."""
+r"""The distribution of the children of a slot, given the query of the slot."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -10,31 +9,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.nn.family import Family, Parents
+from torch_geometric_cgt.nn.batch_plan import Parents, ParentsWithChildren, Tiling
+from torch_geometric_cgt.nn.marginals import Marginals
 from torch_geometric_cgt.nn.vocabulary import (
     CellVocabulary,
-    FlatVocabulary,
-    Tiling,
-    draw,
+    Vocabulary,
     log_softmax,
+    sample_categorical,
 )
 
-Vocabulary = FlatVocabulary | CellVocabulary
 TINY = 1e-30  # keeps the logarithm of a sum of probabilities finite
-# Draws of a common histogram that may be added to those of its parts; the last: all are the same.
-SMOOTHING = (3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e12)
 
 
 class IndependentChildren(nn.Module):
-    r"""The paper's form: each child slot is drawn by itself, null or not.
+    r"""The paper's form: child slots are independent given the query, and each
+    of them may be null. The label and the scene enter through the query alone;
+    arguments named :obj:`condition` are not used.
 
     Args:
-        vocabulary (FlatVocabulary or CellVocabulary): Distributions over all
-            tokens and, last, null.
-        num_tokens (int): The number of tokens.
+        vocabulary (FlatVocabulary or CellVocabulary): The distribution over
+            all tokens and, last, the null token.
+        num_tokens (int): The number of tokens, which is also the null one.
     """
-
-    num_types = 1
 
     def __init__(self, vocabulary: Vocabulary, num_tokens: int) -> None:
         super().__init__()
@@ -42,83 +38,118 @@ class IndependentChildren(nn.Module):
         self.num_tokens = num_tokens
 
     def root_log_prob(
-        self, q: Tensor, y: Tensor, node: Tensor, token: Tensor, tiling: Tiling | None = None
+        self,
+        q: Tensor,
+        condition: Tensor | None,
+        row: Tensor,
+        token: Tensor,
+        tiling: Tiling | None = None,
     ) -> Tensor:
         r"""The log-probability of root tokens, ``[M]``; roots are never null."""
         base = self._base(q)
-        log_prob = self.vocabulary.log_prob(q[:, None], q, base, node, token, tiling)[:, 0]
+        log_prob = self.vocabulary.log_prob(q[:, None], q, base, row, token, tiling)[:, 0]
         null = self.vocabulary.last_log_prob(q, base)
-        return log_prob - torch.log1p(-null.exp())[node]
+        return log_prob - torch.log1p(-null.exp())[row]
 
-    def draw_root(self, q: Tensor, y: Tensor, generator: torch.Generator | None) -> Tensor:
-        r"""Draws root tokens, ``[M]``."""
-        token = self.vocabulary.draw(q, q, self._base(q), 1, generator)[:, 0]
+    def sample_root(
+        self, q: Tensor, condition: Tensor | None, generator: torch.Generator | None
+    ) -> Tensor:
+        r"""Samples root tokens, ``[M]``; roots are never null."""
+        token = self._sample(q, 1, generator)[:, 0]
         while bool((again := token == self.num_tokens).any()):
-            token[again] = self.vocabulary.draw(
-                q[again], q[again], self._base(q[again]), 1, generator
-            )[:, 0]
+            token[again] = self._sample(q[again], 1, generator)[:, 0]
         return token
 
-    def prior(self, q: Tensor) -> Tensor:
-        r"""There is one type only, ``[N, 1]``."""
+    def type_log_prob(self, q: Tensor) -> Tensor:
+        r"""The log-probability of the only type, ``[N, 1]``."""
         return q.new_zeros(q.size(0), 1)
 
-    def tiling(self, family: Family) -> Tiling | None:
-        r"""How a vocabulary of cells visits the child slots."""
-        node = family.node[:, None].expand_as(family.slots)
-        return self.vocabulary.tiling(node.flatten(), family.slots.flatten())
+    def tiling(self, family: ParentsWithChildren) -> Tiling | None:
+        r"""What the vocabulary can prepare for :meth:`log_prob`."""
+        row = family.query[:, None].expand_as(family.child_slots)
+        return self.vocabulary.tiling(row.flatten(), family.child_slots.flatten())
 
     def log_prob(
-        self, q: Tensor, y: Tensor, family: Family, tiling: Tiling | None = None
-    ) -> Tensor:
-        r"""The log-probability of the child slots of each parent, ``[M, 1]``."""
-        node = family.node[:, None].expand_as(family.slots).flatten()
-        log_prob = self.vocabulary.log_prob(
-            q[:, None], q, self._base(q), node, family.slots.flatten(), tiling
-        )
-        return log_prob.view(family.slots.shape).sum(dim=1, keepdim=True)
-
-    def draw(
         self,
         q: Tensor,
-        y: Tensor,
+        condition: Tensor,
+        family: ParentsWithChildren,
+        tiling: Tiling | None = None,
+    ) -> Tensor:
+        r"""The log-probability of the child slots of each parent, ``[M, 1]``."""
+        slots = family.child_slots
+        row = family.query[:, None].expand_as(slots).flatten()
+        log_prob = self.vocabulary.log_prob(
+            q[:, None], q, self._base(q), row, slots.flatten(), tiling
+        )
+        return log_prob.view(slots.shape).sum(dim=1, keepdim=True)
+
+    def sample(
+        self,
+        q: Tensor,
+        condition: Tensor,
         parents: Parents,
         types: Tensor,
         num_children: int,
         generator: torch.Generator | None,
     ) -> Tensor:
-        r"""Draws the child slots of each parent, ``[M, f]``."""
-        at = q[parents.node]
-        return self.vocabulary.draw(at, at, self._base(at), num_children, generator)
+        r"""Samples the child slots of each parent, ``[M, f]``."""
+        return self._sample(q[parents.query], num_children, generator)
+
+    def slot_log_prob(self, q: Tensor, tokens: Tensor) -> Tensor:
+        r"""The log-probability of each slot, ``[B, T]``, where each slot has its
+        own query.
+
+        Args:
+            q (torch.Tensor): The query of each slot, ``[B, T, D]``.
+            tokens (torch.Tensor): Token trees, ``[B, T]``.
+        """
+        q, token = q.flatten(0, 1), tokens.long()
+        row = torch.arange(q.size(0), device=q.device)
+        log_prob = self.vocabulary.log_prob(q[:, None], q, self._base(q), row, token.flatten())
+        root = self.root_log_prob(q, None, row.view(tokens.shape)[:, 0], token[:, 0])
+        return torch.cat([root[:, None], log_prob.view(tokens.shape)[:, 1:]], dim=1)
+
+    def sample_slot(self, q: Tensor, generator: torch.Generator | None) -> Tensor:
+        r"""Samples one slot below the root of each tree from its own query, ``[B]``."""
+        return self._sample(q, 1, generator)[:, 0]
+
+    def _sample(self, q: Tensor, num_samples: int, generator: torch.Generator | None) -> Tensor:
+        return self.vocabulary.sample(q, q, self._base(q), num_samples, generator)
 
     def _base(self, q: Tensor) -> Tensor:
+        r"""Logits that are added to the outputs: none."""
         return q.new_zeros(q.size(0), 1)
 
 
 class TypedChildren(nn.Module):
-    r"""Children that agree with each other, as exchangeable draws given one
-    latent type that the whole tree shares.
+    r"""Children that are exchangeable given a latent type, which all slots of a
+    tree share.
 
-    The type of a tree is drawn given the label and the root token. Then, for
-    each parent, the number of real children is drawn, and each real child
-    either
+    The type of a tree depends on the label, the scene and the root token.
+    Given the type, each parent has a random number of real children. Each real
+    child either
 
     * comes from the distribution over tokens,
     * repeats the token above its parent (an edge walked back), or
     * repeats a token of its parent's layer (a triangle),
 
     and the children of one parent reinforce each other as in a Pólya urn. All
-    of this is a function of the query of the parent and the type, through one
-    narrow layer: contexts and queries are computed once, whatever the number
-    of types. The likelihood sums over the types and is exact. It is that of
-    the real children of each parent, in the order of their slots: trees that
-    differ only in where null slots stand among siblings are the same.
+    of these distributions are functions of the query of the parent and the
+    type, through one narrow layer: contexts and queries are computed once for
+    all types. The likelihood is the exact sum over the types. It is that of
+    the real children of each parent in the order of their slots; trees that
+    differ only in the positions of null slots among siblings are the same.
+
+    Each query has a condition: its label, plus the number of labels times its
+    scene.
 
     Args:
-        vocabulary (FlatVocabulary or CellVocabulary): Distributions over all
-            tokens.
-        num_tokens (int): The number of tokens.
-        num_classes (int): The number of labels, or one if they are not seen.
+        vocabulary (FlatVocabulary or CellVocabulary): The distribution over
+            all tokens.
+        num_tokens (int): The number of tokens, which is also the null one.
+        num_classes (int): The number of labels, or one if the model does not
+            see labels.
         num_neighbors (list[int]): The fan-out of each layer.
         channels (int): The width of the queries.
         num_types (int): The number of types.
@@ -146,12 +177,10 @@ class TypedChildren(nn.Module):
         self.num_types = num_types
         depth, most = len(self.fan_outs), max(self.fan_outs)
         self.hidden = nn.Linear(channels, channels)
-        self.latent = nn.Embedding(num_types + 1, channels)  # the last one is the root's
+        self.latent = nn.Embedding(num_types + 1, channels)  # the last one is for roots
         self.type_prior = nn.Linear(channels, num_types) if num_types > 1 else None
         self.number = nn.Linear(channels, most + 1)
-        # Histograms from which training starts. What is below the children of a root knows the
-        # label by its scene alone: slots that all vote for the label by themselves make graphs
-        # too easy.
+        # Biases, which start as histograms of the data; see `Marginals`.
         self.root_base = nn.Embedding(num_scenes * num_classes, vocabulary.num_outputs)
         self.child_base = nn.Embedding(num_scenes * num_classes, vocabulary.num_outputs)
         self.token_base = nn.Embedding((depth - 1) * num_scenes, vocabulary.num_outputs)
@@ -163,7 +192,9 @@ class TypedChildren(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        r"""Draws types that differ, and starts from flat histograms."""
+        r"""Initialises the types with random vectors and the biases with flat
+        histograms.
+        """
         nn.init.normal_(self.latent.weight)
         nn.init.zeros_(self.root_base.weight)
         nn.init.zeros_(self.child_base.weight)
@@ -174,88 +205,98 @@ class TypedChildren(nn.Module):
             nn.init.constant_(self.urn_base.weight, -3.0)
 
     def root_log_prob(
-        self, q: Tensor, y: Tensor, node: Tensor, token: Tensor, tiling: Tiling | None = None
+        self, q: Tensor, condition: Tensor, row: Tensor, token: Tensor, tiling: Tiling | None = None
     ) -> Tensor:
         r"""The log-probability of root tokens, ``[M]``."""
         h = F.gelu(self.hidden(q) + self.latent.weight[-1])[:, None]
-        return self.vocabulary.log_prob(h, q, self.root_base(y), node, token, tiling)[:, 0]
+        return self.vocabulary.log_prob(h, q, self.root_base(condition), row, token, tiling)[:, 0]
 
-    def draw_root(self, q: Tensor, y: Tensor, generator: torch.Generator | None) -> Tensor:
-        r"""Draws root tokens, ``[M]``."""
+    def sample_root(
+        self, q: Tensor, condition: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        r"""Samples root tokens, ``[M]``."""
         h = F.gelu(self.hidden(q) + self.latent.weight[-1])
-        return self.vocabulary.draw(h, q, self.root_base(y), 1, generator)[:, 0]
+        return self.vocabulary.sample(h, q, self.root_base(condition), 1, generator)[:, 0]
 
-    def prior(self, q: Tensor) -> Tensor:
-        r"""The log-probability of each type, ``[N, K]``, given label and root."""
+    def type_log_prob(self, q: Tensor) -> Tensor:
+        r"""The log-probability of each type, ``[N, K]``, given the queries of
+        the children of roots.
+        """
         if self.type_prior is None:
             return q.new_zeros(q.size(0), 1)
         return log_softmax(self.type_prior(q))
 
-    def tiling(self, family: Family) -> Tiling | None:
-        r"""How a vocabulary of cells visits the real children."""
-        return self.vocabulary.tiling(family.child_node, family.token)
+    def tiling(self, family: ParentsWithChildren) -> Tiling | None:
+        r"""What the vocabulary can prepare for :meth:`log_prob`."""
+        return self.vocabulary.tiling(family.child_query, family.token)
 
     def log_prob(
-        self, q: Tensor, y: Tensor, family: Family, tiling: Tiling | None = None
+        self,
+        q: Tensor,
+        condition: Tensor,
+        family: ParentsWithChildren,
+        tiling: Tiling | None = None,
     ) -> Tensor:
         r"""The log-probability of the children of each parent, ``[M, K]``.
 
         Args:
             q (torch.Tensor): The queries, ``[N, D]``.
-            y (torch.Tensor): The label of each query, ``[N]``.
-            family (Family): Parents and children, each with its query.
+            condition (torch.Tensor): The condition of each query, ``[N]``.
+            family (ParentsWithChildren): Parents and children of one layer.
             tiling (Tiling, optional): What :meth:`tiling` returned for them.
                 (default: :obj:`None`)
         """
         h = F.gelu(self.hidden(q)[:, None] + self.latent.weight[:-1])  # [N, K, D]
-        base = self._token_base(y, family.layer)
-        node = family.child_node
-        log_prob = self.vocabulary.log_prob(h, q, base, node, family.token, tiling)  # [R, K]
+        base = self._token_base(condition, family.layer)
+        row = family.child_query
+        log_prob = self.vocabulary.log_prob(h, q, base, row, family.token, tiling)  # [R, K]
         if self.origin is not None:
-            origin = _rows(self._origin(h, family.layer).exp(), node)  # [R, K, 3]
+            origin = _rows(self._origin(h, family.layer).exp(), row)  # [R, K, 3]
             prob = (
                 origin[..., 0] * log_prob.exp()
-                + origin[..., 1] * family.above[:, None]
-                + origin[..., 2] * family.beside[:, None].to(origin.dtype)
+                + origin[..., 1] * family.is_grandparent[:, None]
+                + origin[..., 2] * family.layer_share[:, None].to(origin.dtype)
             )
-            pull = _rows(self._urn(h, family.layer)[..., None], node)[..., 0]
-            prob = (prob + pull * family.alike[:, None]) / (1 + pull * family.rank[:, None])
+            pull = _rows(self._urn(h, family.layer)[..., None], row)[..., 0]
+            prob = prob + pull * family.num_equal_before[:, None]
+            prob = prob / (1 + pull * family.num_before[:, None])
             log_prob = (prob + TINY).log()
-        number = _rows(self._number(h, y, family.layer), family.node)  # [M, K, most + 1]
-        number = number.gather(2, family.number[:, None, None].expand(-1, self.num_types, 1))
-        return number[..., 0].index_add(0, family.row, log_prob.to(number.dtype))
+        number = _rows(self._number(h, condition, family.layer), family.query)  # [M, K, most + 1]
+        number = number.gather(2, family.num_children[:, None, None].expand(-1, self.num_types, 1))
+        return number[..., 0].index_add(0, family.parent, log_prob.to(number.dtype))
 
-    def draw(
+    def sample(
         self,
         q: Tensor,
-        y: Tensor,
+        condition: Tensor,
         parents: Parents,
         types: Tensor,
         num_children: int,
         generator: torch.Generator | None,
     ) -> Tensor:
-        r"""Draws the child slots of each parent, ``[M, f]``.
+        r"""Samples the child slots of each parent, ``[M, f]``.
 
         Args:
             q (torch.Tensor): The queries, ``[N, D]``.
-            y (torch.Tensor): The label of each query, ``[N]``.
-            parents (Parents): The parents, each with its query.
+            condition (torch.Tensor): The condition of each query, ``[N]``.
+            parents (Parents): The parents of one layer.
             types (torch.Tensor): The type of the tree of each parent, ``[M]``.
             num_children (int): The fan-out.
             generator (torch.Generator, optional): The source of randomness.
         """
-        q, y = q[parents.node], y[parents.node]
+        layer, q, condition = parents.layer, q[parents.query], condition[parents.query]
         h = F.gelu(self.hidden(q) + self.latent(types))
-        number = draw(self._number(h[:, None], y, parents.layer)[:, 0], 1, generator)
-        base = self._token_base(y, parents.layer)
-        token = self.vocabulary.draw(h, q, base, num_children, generator)
+        number = self._number(h[:, None], condition, layer)[:, 0]
+        number = sample_categorical(number, 1, generator)
+        base = self._token_base(condition, layer)
+        token = self.vocabulary.sample(h, q, base, num_children, generator)
         if self.origin is not None:
-            origin = draw(self._origin(h, parents.layer), num_children, generator)
+            origin = sample_categorical(self._origin(h, layer), num_children, generator)
             token = torch.where(origin == 1, parents.grandparent[:, None], token)
-            present = (parents.peers != self.num_tokens).to(h.dtype)
+            present = (parents.layer_tokens != self.num_tokens).to(h.dtype)
             chosen = torch.multinomial(present, num_children, replacement=True, generator=generator)
-            token = torch.where(origin == 2, parents.peers.gather(1, chosen), token)
-            pull = self._urn(h, parents.layer)
+            token = torch.where(origin == 2, parents.layer_tokens.gather(1, chosen), token)
+            pull = self._urn(h, layer)
             for i in range(1, num_children):
                 chance = torch.rand(pull.shape, generator=generator, device=pull.device)
                 ball = torch.rand(pull.shape, generator=generator, device=pull.device) * i
@@ -266,75 +307,42 @@ class TypedChildren(nn.Module):
         return token.masked_fill(slot >= number, self.num_tokens)
 
     @torch.no_grad()
-    def set_marginals(self, tokens: Tensor, y: Tensor, shape: TreeShape) -> None:
-        r"""Starts from the histograms of some trees: of roots and their
-        children per scene and label, of tokens below them and of numbers of
-        children per layer and scene.
+    def set_marginals(self, tokens: Tensor, condition: Tensor, shape: TreeShape) -> None:
+        r"""Sets the biases to the :class:`~torch_geometric_cgt.nn.marginals.Marginals`
+        of some trees.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[B, T]``.
-            y (torch.Tensor): The condition of each tree, ``[B]``: its label,
-                plus the number of labels times its scene.
+            condition (torch.Tensor): The condition of each tree, ``[B]``.
             shape (TreeShape): The geometry of the trees.
         """
-        tokens, y = tokens.cpu().long(), y.cpu().long()
-        outputs, most = self.vocabulary.num_outputs, self.number_base.embedding_dim
-        rng = torch.Generator().manual_seed(0)
-        half = torch.randperm(y.numel(), generator=rng) % 2
-        scene = (half * self.num_scenes + y // self.num_classes)[:, None]
-        group = (half * self.num_scenes * self.num_classes + y)[:, None]
-        root = self.vocabulary.outputs_of(tokens[:, 0])
-        self.root_base.weight.copy_(self._histograms(group[:, 0], root, outputs, self.num_classes))
-        token_base, number_base = [self.token_base.weight[:0]], []
-        for layer in range(shape.depth):
-            above = tokens[:, shape.layer_slice(layer)] != self.num_tokens
-            slots = tokens[:, shape.layer_slice(layer + 1)]
-            real = slots != self.num_tokens
-            count = real.unflatten(1, (-1, shape.num_neighbors[layer])).sum(dim=2)
-            output = self.vocabulary.outputs_of(slots[real])
-            if layer == 0:
-                self.child_base.weight.copy_(
-                    self._histograms(
-                        group.expand_as(slots)[real], output, outputs, self.num_classes
-                    )
-                )
-            else:
-                token_base.append(self._histograms(scene.expand_as(slots)[real], output, outputs))
-            number_base.append(self._histograms(scene.expand_as(above)[above], count[above], most))
-        self.token_base.weight.copy_(torch.cat(token_base))
-        self.number_base.weight.copy_(torch.cat(number_base))
+        found = Marginals.of(
+            tokens,
+            condition,
+            self.vocabulary,
+            shape,
+            self.num_tokens,
+            self.num_classes,
+            self.num_scenes,
+        )
+        self.root_base.weight.copy_(found.root)
+        self.child_base.weight.copy_(found.child)
+        self.token_base.weight.copy_(found.below)
+        self.number_base.weight.copy_(found.num_children)
         if isinstance(self.vocabulary, CellVocabulary):
-            seen = torch.bincount(
-                tokens[tokens != self.num_tokens], minlength=self.vocabulary.member.num_embeddings
-            )
-            self.vocabulary.member_base.weight.copy_((seen + 0.5).log()[:, None])
+            real = tokens[tokens != self.num_tokens].cpu().long()
+            count = torch.bincount(real, minlength=self.vocabulary.member.num_embeddings)
+            self.vocabulary.member_base.weight.copy_((count + 0.5).log()[:, None])
 
-    def _histograms(
-        self, group: Tensor, value: Tensor, num_values: int, num_classes: int = 1
-    ) -> Tensor:
-        r"""Log-frequencies of values per group.
-
-        Args:
-            group (torch.Tensor): The scene and label of each value, plus the
-                number of groups in the second half of the trees.
-            value (torch.Tensor): The values.
-            num_values (int): The number of distinct values.
-            num_classes (int, optional): The number of labels that are told
-                apart. (default: :obj:`1`)
-        """
-        size = 2 * self.num_scenes * num_classes * num_values
-        count = torch.bincount(group * num_values + value, minlength=size).double()
-        return smooth_histograms(count.view(2, self.num_scenes, num_classes, num_values))
-
-    def _token_base(self, y: Tensor, layer: int) -> Tensor:
-        r"""The histograms of the children of a layer."""
+    def _token_base(self, condition: Tensor, layer: int) -> Tensor:
+        r"""The biases of the tokens of the children of a layer."""
         if layer == 0:
-            return self.child_base(y)
-        return self.token_base((layer - 1) * self.num_scenes + y // self.num_classes)
+            return self.child_base(condition)
+        return self.token_base((layer - 1) * self.num_scenes + condition // self.num_classes)
 
-    def _number(self, h: Tensor, y: Tensor, layer: int) -> Tensor:
+    def _number(self, h: Tensor, condition: Tensor, layer: int) -> Tensor:
         r"""The log-probability of each number of children, ``[N, K, most + 1]``."""
-        base = self.number_base(layer * self.num_scenes + y // self.num_classes)
+        base = self.number_base(layer * self.num_scenes + condition // self.num_classes)
         logits = self.number(h) + base[:, None]
         too_many = torch.arange(logits.size(-1), device=h.device) > self.fan_outs[layer]
         return log_softmax(logits.masked_fill(too_many, -torch.inf))
@@ -348,45 +356,13 @@ class TypedChildren(nn.Module):
         return log_softmax(logits)
 
     def _urn(self, h: Tensor, layer: int) -> Tensor:
-        r"""How much one more child of a token pulls, beside a weight of one
-        for all that the children are drawn from.
+        r"""The weight of each earlier sibling in the Pólya urn, relative to a
+        weight of one for the mixture of the three origins.
         """
         assert self.urn is not None and self.urn_base is not None
         return F.softplus((self.urn(h) + self.urn_base.weight[layer]).squeeze(-1))
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:
-    r"""Some rows ``[M, K, E]`` of a table ``[N, K, E]``."""
+    r"""Selects rows ``[M, K, E]`` of a table ``[N, K, E]``."""
     return F.embedding(index, table.flatten(1)).view(-1, *table.shape[1:])
-
-
-def smooth_histograms(count: Tensor) -> Tensor:
-    r"""Log-frequencies of values per scene and label, ``[S * C, V]``.
-
-    Those of a scene are smoothed by the overall ones, and those of a label by
-    those of its scene, as much as makes each half of the trees most likely
-    under the histograms of the other half: scenes and labels that tell
-    nothing have all the same histograms.
-
-    Args:
-        count (torch.Tensor): The number of values in each half of the trees,
-            ``[2, S, C, V]``.
-    """
-    strength = [SMOOTHING[0], SMOOTHING[-1]]
-    for i in range(2 if count.size(2) > 1 else 1):
-        likelihood = {}
-        for strength[i] in reversed(SMOOTHING):
-            halves = zip(count, count.flip(0), strict=True)
-            likelihood[strength[i]] = sum(
-                float((held_out * _smoothed(seen, *strength)).sum()) for held_out, seen in halves
-            )
-        strength[i] = max(likelihood, key=likelihood.__getitem__)
-    return _smoothed(count.sum(dim=0), *strength).flatten(0, 1).float()
-
-
-def _smoothed(count: Tensor, by_all: float, by_scene: float) -> Tensor:
-    r"""Log-frequencies, ``[S, C, V]``."""
-    overall = count.sum(dim=(0, 1)) + 0.5
-    scene = count.sum(dim=1, keepdim=True) + by_all * overall / overall.sum()
-    label = count + by_scene * scene / scene.sum(dim=2, keepdim=True)
-    return (label / label.sum(dim=2, keepdim=True)).log().clamp(min=-math.log(1e9))

@@ -1,61 +1,15 @@
-r"""Distributions over tokens: flat, or a coarse cell first and then its member."""
+r"""Distributions over tokens: one softmax, or a coarse cell first and then its member."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torch_geometric_cgt.nn.moving import Movable
+from torch_geometric_cgt.nn.batch_plan import TILE, Tiling
 
-TILE = 16  # rows of one cell that are multiplied at once
 MEMBER_CHANNELS = 32
-
-
-@dataclass(frozen=True)
-class Tiling(Movable):
-    r"""Distinct pairs of a row and a cell, sorted by cell and laid into tiles
-    of equal size that belong to one cell each, so that one batched product
-    serves them all.
-
-    Args:
-        node (torch.Tensor): The row of each pair, ``[U]``.
-        cell (torch.Tensor): The cell of each pair, ``[U]``.
-        pair (torch.Tensor): The pair of each token, ``[M]``.
-        place (torch.Tensor): The place of each pair in the tiles, ``[U]``.
-        cell_of_tile (torch.Tensor): The cell of each tile.
-    """
-
-    node: Tensor
-    cell: Tensor
-    pair: Tensor
-    place: Tensor
-    cell_of_tile: Tensor
-
-    @classmethod
-    def of(cls, node: Tensor, cell: Tensor, num_cells: int) -> Tiling:
-        r"""Lays out some tokens.
-
-        Args:
-            node (torch.Tensor): The row of each token, ``[M]``.
-            cell (torch.Tensor): The cell of each token, ``[M]``.
-            num_cells (int): The number of cells.
-        """
-        num_nodes = int(node.max()) + 1 if node.numel() else 1
-        key, pair = (cell * num_nodes + node).unique(return_inverse=True)
-        cell = key.div(num_nodes, rounding_mode='floor')
-        count = torch.bincount(cell, minlength=num_cells)
-        tiles = (count + TILE - 1).div(TILE, rounding_mode='floor')
-        rank = torch.arange(cell.numel(), device=cell.device) - F.pad(count.cumsum(0), (1, 0))[cell]
-        return cls(
-            node=key - cell * num_nodes,
-            cell=cell,
-            pair=pair,
-            place=F.pad(tiles.cumsum(0), (1, 0))[cell] * TILE + rank,
-            cell_of_tile=torch.arange(num_cells, device=cell.device).repeat_interleave(tiles),
-        )
+FLAT_UP_TO = 512  # tokens; above, two softmaxes are several times cheaper than one
 
 
 class FlatVocabulary(nn.Module):
@@ -72,11 +26,11 @@ class FlatVocabulary(nn.Module):
         self.out = nn.Linear(channels, num_tokens)
 
     def outputs_of(self, token: Tensor) -> Tensor:
-        r"""The output that stands for each token."""
+        r"""The output of each token: the token itself."""
         return token
 
-    def tiling(self, node: Tensor, token: Tensor) -> Tiling | None:
-        r"""A flat vocabulary needs none."""
+    def tiling(self, row: Tensor, token: Tensor) -> Tiling | None:
+        r"""Returns :obj:`None`: a flat vocabulary needs no tiling."""
         return None
 
     def log_prob(
@@ -84,55 +38,61 @@ class FlatVocabulary(nn.Module):
         h: Tensor,
         q: Tensor,
         base: Tensor,
-        node: Tensor,
+        row: Tensor,
         token: Tensor,
         tiling: Tiling | None = None,
     ) -> Tensor:
         r"""The log-probability of some tokens, ``[M, K]``.
 
         Args:
-            h (torch.Tensor): What decides, for each type, ``[N, K, D]``.
-            q (torch.Tensor): What decides alike for all types, ``[N, D]``.
-            base (torch.Tensor): What is added to the outputs, ``[N, num_outputs]``.
-            node (torch.Tensor): The row of each token, ``[M]``.
+            h (torch.Tensor): The input of each row and type, ``[N, K, D]``.
+            q (torch.Tensor): The input of each row that all types share,
+                ``[N, D]``; a flat vocabulary does not use it.
+            base (torch.Tensor): Logits that are added to the outputs,
+                ``[N, num_outputs]``.
+            row (torch.Tensor): The row of each token, ``[M]``.
             token (torch.Tensor): The tokens, ``[M]``.
             tiling (Tiling, optional): What :meth:`tiling` returned for them.
+                (default: :obj:`None`)
         """
-        return pick(log_softmax(self.out(h) + base[:, None]), node, token)
+        return pick(log_softmax(self.out(h) + base[:, None]), row, token)
 
     def last_log_prob(self, q: Tensor, base: Tensor) -> Tensor:
         r"""The log-probability of the last token, ``[N]``."""
         return log_softmax(self.out(q) + base)[:, -1]
 
-    def draw(
+    def sample(
         self,
         h: Tensor,
         q: Tensor,
         base: Tensor,
-        num_draws: int,
+        num_samples: int,
         generator: torch.Generator | None,
     ) -> Tensor:
-        r"""Draws tokens with replacement, ``[M, num_draws]``.
+        r"""Samples tokens with replacement, ``[M, num_samples]``.
 
         Args:
-            h (torch.Tensor): What decides, ``[M, D]``.
-            q (torch.Tensor): What decides alike for all types, ``[M, D]``.
-            base (torch.Tensor): What is added to the outputs, ``[M, num_outputs]``.
-            num_draws (int): The number of tokens per row.
+            h (torch.Tensor): The input of each row, of its type, ``[M, D]``.
+            q (torch.Tensor): The input of each row that all types share,
+                ``[M, D]``; a flat vocabulary does not use it.
+            base (torch.Tensor): Logits that are added to the outputs,
+                ``[M, num_outputs]``.
+            num_samples (int): The number of tokens per row.
             generator (torch.Generator, optional): The source of randomness.
         """
-        return draw(log_softmax(self.out(h) + base), num_draws, generator)
+        return sample_categorical(log_softmax(self.out(h) + base), num_samples, generator)
 
 
 class CellVocabulary(nn.Module):
-    r"""Two softmaxes of about :math:`\sqrt{m}` outputs: first the cell of a
-    token, then the token among the members of the cell. A cell holds tokens
-    with consecutive numbers. The type decides on the cell alone.
+    r"""Two softmaxes of about :math:`\sqrt{m}` outputs each: first the cell of
+    a token, then the token among the members of the cell. A cell holds tokens
+    with consecutive numbers. The type of a tree changes the distribution over
+    cells only.
 
     Args:
         channels (int): The width of the input.
         num_tokens (int): The number of tokens.
-        cell_size (int): The number of tokens of a cell; the last may have
+        cell_size (int): The number of tokens of a cell; the last cell may have
             fewer.
     """
 
@@ -151,24 +111,26 @@ class CellVocabulary(nn.Module):
         r"""The cell of each token."""
         return token.div(self.cell_size, rounding_mode='floor')
 
-    def tiling(self, node: Tensor, token: Tensor) -> Tiling:
-        r"""How to visit some tokens; see :meth:`log_prob` for the arguments."""
-        return Tiling.of(node, self.outputs_of(token), self.num_outputs)
+    def tiling(self, row: Tensor, token: Tensor) -> Tiling:
+        r"""Groups some tokens by cell; see :meth:`FlatVocabulary.log_prob` for
+        the arguments.
+        """
+        return Tiling.of(row, self.outputs_of(token), self.num_outputs)
 
     def log_prob(
         self,
         h: Tensor,
         q: Tensor,
         base: Tensor,
-        node: Tensor,
+        row: Tensor,
         token: Tensor,
         tiling: Tiling | None = None,
     ) -> Tensor:
         r"""See :meth:`FlatVocabulary.log_prob`."""
         cell = self.outputs_of(token)
-        of_cell = pick(log_softmax(self.cell(h) + base[:, None]), node, cell)
-        tiling = tiling or self.tiling(node, token)
-        members = self._members(self.ask(q)[tiling.node], tiling)
+        of_cell = pick(log_softmax(self.cell(h) + base[:, None]), row, cell)
+        tiling = tiling or self.tiling(row, token)
+        members = self._members(self.ask(q)[tiling.row], tiling)
         return of_cell + members[tiling.pair, token - cell * self.cell_size][:, None]
 
     def last_log_prob(self, q: Tensor, base: Tensor) -> Tensor:
@@ -178,20 +140,23 @@ class CellVocabulary(nn.Module):
         logits = self.ask(q) @ weight.t() + self.member_base.weight[first : self.num_tokens, 0]
         return log_softmax(self.cell(q) + base)[:, -1] + log_softmax(logits)[:, -1]
 
-    def draw(
+    def sample(
         self,
         h: Tensor,
         q: Tensor,
         base: Tensor,
-        num_draws: int,
+        num_samples: int,
         generator: torch.Generator | None,
     ) -> Tensor:
-        r"""See :meth:`FlatVocabulary.draw`."""
-        cell = draw(log_softmax(self.cell(h) + base), num_draws, generator).flatten()
-        row = torch.arange(q.size(0), device=q.device).repeat_interleave(num_draws)
+        r"""See :meth:`FlatVocabulary.sample`."""
+        cell = sample_categorical(
+            log_softmax(self.cell(h) + base), num_samples, generator
+        ).flatten()
+        row = torch.arange(q.size(0), device=q.device).repeat_interleave(num_samples)
         tiling = Tiling.of(row, cell, self.num_outputs)
-        member = draw(self._members(self.ask(q)[tiling.node], tiling)[tiling.pair], 1, generator)
-        return (cell * self.cell_size + member[:, 0]).view(-1, num_draws)
+        members = self._members(self.ask(q)[tiling.row], tiling)
+        member = sample_categorical(members[tiling.pair], 1, generator)
+        return (cell * self.cell_size + member[:, 0]).view(-1, num_samples)
 
     def _members(self, ask: Tensor, tiling: Tiling) -> Tensor:
         r"""The log-probability of each member of a cell, ``[U, cell_size]``,
@@ -201,7 +166,7 @@ class CellVocabulary(nn.Module):
         tiled = tiled.index_copy(0, tiling.place, ask)
         weight = F.embedding(tiling.cell_of_tile, self.member.weight.view(self.num_outputs, -1))
         weight = weight.unflatten(1, (self.cell_size, -1))  # [tiles, S, R]
-        # In this order, the gradient of the weights needs no copy.
+        # In this order of the factors, the gradient of the weights needs no copy.
         logits = weight @ tiled.unflatten(0, (-1, TILE)).transpose(1, 2)  # [tiles, S, TILE]
         logits = logits.transpose(1, 2).flatten(0, 1)
         base = self.member_base.weight.view(self.num_outputs, -1)
@@ -212,7 +177,8 @@ class CellVocabulary(nn.Module):
 
 
 class CellEmbedding(nn.Module):
-    r"""Embeds tokens by their cell and a narrow vector of their own.
+    r"""Embeds a token as the sum of a vector of its cell and a projected narrow
+    vector of its own.
 
     Args:
         num_tokens (int): The number of tokens, the null one included.
@@ -232,6 +198,29 @@ class CellEmbedding(nn.Module):
         return self.cell(cell) + self.widen(self.member(token))
 
 
+Vocabulary = FlatVocabulary | CellVocabulary
+
+
+def make_vocabulary(
+    vocabulary: str, num_tokens: int, num_outcomes: int, channels: int
+) -> tuple[nn.Module, Vocabulary]:
+    r"""Makes the embedding of tokens and the distribution over them.
+
+    Args:
+        vocabulary (str): :obj:`"flat"`, :obj:`"cells"` or :obj:`"auto"`, see
+            :class:`~torch_geometric_cgt.nn.CGTGenerator`.
+        num_tokens (int): The number of tokens; the embedding also has the null
+            one.
+        num_outcomes (int): The number of outcomes of the distribution.
+        channels (int): The width.
+    """
+    if vocabulary == 'cells' or (vocabulary == 'auto' and num_tokens > FLAT_UP_TO):
+        cell_size = max(1, round(num_tokens**0.5))
+        embedding = CellEmbedding(num_tokens + 1, channels, cell_size)
+        return embedding, CellVocabulary(channels, num_outcomes, cell_size)
+    return nn.Embedding(num_tokens + 1, channels), FlatVocabulary(channels, num_outcomes)
+
+
 def log_softmax(logits: Tensor) -> Tensor:
     r"""The log-softmax over the last dimension, never in half precision."""
     if logits.dtype in (torch.bfloat16, torch.float16):
@@ -239,15 +228,17 @@ def log_softmax(logits: Tensor) -> Tensor:
     return logits.log_softmax(dim=-1)
 
 
-def pick(log_prob: Tensor, node: Tensor, output: Tensor) -> Tensor:
-    r"""Picks ``[M, K]`` entries of ``[N, K, V]``."""
+def pick(log_prob: Tensor, row: Tensor, output: Tensor) -> Tensor:
+    r"""Picks entries ``[M, K]`` of a table ``[N, K, V]``, by row and output."""
     num_types, num_outputs = log_prob.shape[1:]
     if num_types == 1:
-        return log_prob.view(-1)[node * num_outputs + output][:, None]
+        return log_prob.view(-1)[row * num_outputs + output][:, None]
     table = log_prob.transpose(1, 2).reshape(-1, num_types)  # one row per entry: a cheap gather
-    return F.embedding(node * num_outputs + output, table)
+    return F.embedding(row * num_outputs + output, table)
 
 
-def draw(log_prob: Tensor, num_draws: int, generator: torch.Generator | None) -> Tensor:
-    r"""Draws outputs with replacement, ``[M, num_draws]``."""
-    return torch.multinomial(log_prob.exp(), num_draws, replacement=True, generator=generator)
+def sample_categorical(
+    log_prob: Tensor, num_samples: int, generator: torch.Generator | None
+) -> Tensor:
+    r"""Samples from each row with replacement, ``[M, num_samples]``."""
+    return torch.multinomial(log_prob.exp(), num_samples, replacement=True, generator=generator)

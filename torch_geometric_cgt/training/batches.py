@@ -1,4 +1,4 @@
-r"""Which computation graphs each step sees, and which part each process takes."""
+r"""The batches of a fit: the computation graphs of each step and process."""
 
 from __future__ import annotations
 
@@ -10,52 +10,50 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.nn.moving import Movable
-from torch_geometric_cgt.nn.plan import Plan
+from torch_geometric_cgt.nn.batch_plan import BatchPlan, TensorDataclass
 from torch_geometric_cgt.training.config import FitConfig
 from torch_geometric_cgt.training.distributed import World
 from torch_geometric_cgt.utils.seeds import seeded
 
-DRAW_BLOCK = 128  # roots per call of the sampler, a part of what a seed means
-
-MARGINAL_ROOTS = 100_000  # enough for histograms
-MAX_HOLDOUT = 20_000  # enough to see a likelihood fall
+DRAW_BLOCK = 128  # roots per call of the sampler; another size gives other trees for a seed
+MARGINAL_ROOTS = 100_000  # roots that suffice for histograms
+MAX_HOLDOUT = 20_000  # roots that suffice to see the held-out likelihood fall
 
 DrawTokens = Callable[[Tensor, torch.Generator], Tensor]
 
 
 @dataclass(frozen=True)
-class Batch(Movable):
-    r"""Token trees with what they are conditioned on."""
+class Batch(TensorDataclass):
+    r"""Token trees with labels and scenes, ready for the model."""
 
     tokens: Tensor  # [B, T]
     y: Tensor  # [B]
     scene: Tensor  # [B]
-    count: int  # tokens that carry likelihood; 0 if the batch only fills a gap
-    plan: Plan | None  # what the model can know before its weights come in
+    count: int  # tokens that count in the loss; 0 if the process has no rows in this step
+    plan: BatchPlan | None  # the part of the computation that needs no weights
 
 
 def make_batch(generator: CGTGenerator, tokens: Tensor, y: Tensor, scene: Tensor) -> Batch:
-    r"""Counts and plans what a batch holds, on the CPU."""
+    r"""Makes a batch on the CPU: counts its tokens and plans its evaluation."""
     count = int(generator.counted_slots(tokens).sum())
     return Batch(tokens, y, scene, count, generator.plan(tokens, y, scene))
 
 
 class Batches:
-    r"""The batches of a fit: a pure function of seed, epoch and step.
+    r"""The batches of a fit, as a pure function of seed, epoch and step.
 
-    Trees are drawn anew in every epoch, in blocks of :obj:`DRAW_BLOCK` roots
-    of the batch with a seed of their own. Neither the number of processes nor
-    the accumulation nor a restart changes what is drawn.
+    Trees are resampled in every epoch, in blocks of :obj:`DRAW_BLOCK` roots.
+    Each block has its own seed, so the trees depend neither on the number of
+    processes, nor on gradient accumulation, nor on restarts.
 
     Args:
-        generator (CGTGenerator): The model, which knows what it counts.
-        draw_tokens (callable): Given indices of roots and a source of
-            randomness, returns freshly sampled token trees, ``[n, T]``.
+        generator (CGTGenerator): The model, which counts and plans the trees.
+        draw_tokens (callable): Given indices of roots ``[n]`` and a
+            :class:`torch.Generator`, samples their token trees, ``[n, T]``.
         y (torch.Tensor): The label of every root.
         scene (torch.Tensor): The scene of every root.
         config (FitConfig): How to train.
-        seed (int): The seed of everything that is drawn.
+        seed (int): The seed of all samples.
         world (World): The processes.
     """
 
@@ -82,22 +80,24 @@ class Batches:
         self.num_steps = math.ceil(self.train.numel() / config.batch_size)  # per epoch
 
     def held_out_batch(self) -> Batch:
-        r"""The held-out roots, with trees that stay the same."""
+        r"""The held-out roots, with the same trees in every epoch."""
         rows = self.held_out
         if rows.numel() == 0:
             return Batch(rows.view(0, 1), self.y[rows], self.scene[rows], 0, None)
         tokens = self._draw(rows, 0, rows.numel(), 'held-out trees')
         count = int(self.generator.counted_slots(tokens).sum())
-        return Batch(tokens, self.y[rows], self.scene[rows], count, None)  # evaluated in parts
+        return Batch(tokens, self.y[rows], self.scene[rows], count, None)  # planned in parts
 
     def marginal_trees(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Trees of training roots that histograms are taken from, with labels and scenes."""
+        r"""The trees of training roots for the initial histograms, with labels
+        and scenes.
+        """
         rows = self.train[:MARGINAL_ROOTS]
         tokens = self._draw(rows, 0, rows.numel(), 'marginals')
         return tokens, self.y[rows], self.scene[rows]
 
     def first_tree(self) -> Batch:
-        r"""A batch of one tree, for a trial."""
+        r"""A batch of one tree, for a trial run of the model."""
         return self._batch(self.train[:1], self._draw(self.train[:1], 0, 1, 'trial'))
 
     def order(self, epoch: int) -> Tensor:
@@ -109,27 +109,28 @@ class Batches:
         r"""The micro-batches of this process in one step, at least one.
 
         Args:
-            order (torch.Tensor): What :meth:`order` gave for the epoch.
+            order (torch.Tensor): What :meth:`order` returned for the epoch.
             epoch (int): The epoch.
             step (int): The step within the epoch.
         """
         size, world = self.config.batch_size, self.world
         rows = order[step * size : (step + 1) * size]  # of all processes
         begin, end = (rows.numel() * rank // world.size for rank in (world.rank, world.rank + 1))
-        # A process without a row of the last batch still takes part in the sum.
-        fills_gap = begin == end
-        if fills_gap:
+        # A process without rows in a short last batch still takes part in the exchange of
+        # gradients, with one row that does not count.
+        is_filler = begin == end
+        if is_filler:
             begin, end = 0, 1
         tokens = self._draw(rows, begin, end, 'trees', epoch, step)
         micro = torch.arange(begin, end).tensor_split(self.config.accumulate)
         return [
-            self._batch(rows[index], tokens[index - begin], fills_gap)
+            self._batch(rows[index], tokens[index - begin], is_filler)
             for index in micro
             if index.numel()
         ]
 
     def _draw(self, rows: Tensor, begin: int, end: int, *purpose: int | str) -> Tensor:
-        r"""Draws the trees of :obj:`rows[begin:end]`, as parts of whole blocks."""
+        r"""Samples the trees of :obj:`rows[begin:end]`, block by block."""
         first = begin // DRAW_BLOCK
         blocks = [
             self.draw_tokens(
@@ -140,6 +141,6 @@ class Batches:
         ]
         return torch.cat(blocks)[begin - first * DRAW_BLOCK : end - first * DRAW_BLOCK]
 
-    def _batch(self, root: Tensor, tokens: Tensor, fills_gap: bool = False) -> Batch:
+    def _batch(self, root: Tensor, tokens: Tensor, is_filler: bool = False) -> Batch:
         batch = make_batch(self.generator, tokens, self.y[root], self.scene[root])
-        return replace(batch, count=0) if fills_gap else batch
+        return replace(batch, count=0) if is_filler else batch

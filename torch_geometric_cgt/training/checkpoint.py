@@ -1,4 +1,4 @@
-r"""Checkpoints of a fit: whole or not there, and never of another run."""
+r"""Checkpoints of a fit: written atomically, and resumed by the same run only."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from torch_geometric_cgt.utils.files import (
 
 FORMAT = 1
 TENSORS, STATE = 'state.safetensors', 'state.json'
-WAY_OUT = 'start anew with resume=False (--no-resume), or give another folder'
+WAY_OUT = 'start from scratch with resume=False (--no-resume), or choose another folder'
 
 
 @dataclass
 class TrainingState:
-    r"""Where a fit stands, apart from weights and optimiser."""
+    r"""The progress of a fit, apart from weights and optimiser."""
 
-    epoch: int = 0  # the position of the next step
-    step: int = 0
-    nll: float = 0.0  # what this process saw of the unfinished epoch
-    count: int = 0
+    epoch: int = 0  # of the next step
+    step: int = 0  # of the next step, within the epoch
+    nll: float = 0.0  # the summed loss of this process in the unfinished epoch
+    count: int = 0  # the tokens that it is summed over
     result: FitResult = field(default_factory=FitResult)
     best: dict[str, Tensor] | None = None  # weights of the best epoch
 
@@ -46,14 +46,14 @@ class TrainingState:
 class Checkpoints:
     r"""The checkpoints of one fit in a folder.
 
-    Each is a folder of its own, named by the number of steps, which appears
-    whole or not at all; the one before it is kept until the next is there.
-    Nothing in them is ever unpickled. The first process writes, all read.
+    A checkpoint is a folder, named by the number of steps and written
+    atomically. The last two checkpoints are kept. They hold no pickled
+    objects. The first process writes them, and all processes read them.
 
     Args:
-        folder (Path): Where checkpoints are.
-        identity (dict): What a checkpoint must agree with to be resumed:
-            names and JSON values.
+        folder (Path): The folder of the checkpoints.
+        identity (dict): Names and JSON values that a checkpoint must share
+            with this run to be resumed.
         steps_per_epoch (int): The number of steps of an epoch.
         world (World): The processes.
     """
@@ -62,7 +62,7 @@ class Checkpoints:
         self, folder: Path, identity: dict[str, Any], steps_per_epoch: int, world: World
     ) -> None:
         self.folder = folder
-        self.identity = json.loads(json.dumps(identity))  # as it comes back
+        self.identity = json.loads(json.dumps(identity))  # as JSON returns it
         self.steps_per_epoch = steps_per_epoch
         self.world = world
         self.last: Path | None = None
@@ -70,8 +70,8 @@ class Checkpoints:
     def save(
         self, state: TrainingState, generator: CGTGenerator, optimizer: torch.optim.Optimizer
     ) -> None:
-        r"""Writes a checkpoint, then drops all but it and the one before it.
-        All processes must call it.
+        r"""Writes a checkpoint, and removes all but the last two. All processes
+        must call it.
         """
         progress = self.world.gather((state.nll, state.count))
         path = self.folder / f'step-{state.epoch * self.steps_per_epoch + state.step:09d}'
@@ -105,13 +105,14 @@ class Checkpoints:
         with atomic_folder(path) as draft:
             write_tensors(draft / TENSORS, tensors)
             write_sealed_json(draft / STATE, content, [TENSORS])
-        self._drop_all_but(path)
+        self._remove_all_but(path)
 
     def load(
         self, generator: CGTGenerator, optimizer: torch.optim.Optimizer
     ) -> TrainingState | None:
-        r"""Brings weights and optimiser to where the last checkpoint was, or
-        returns :obj:`None` if there is none. All processes must call it.
+        r"""Restores weights and optimiser from the last checkpoint and returns
+        its progress, or :obj:`None` if there is no checkpoint. All processes
+        must call it.
         """
         path = None
         with self.world.together('find a checkpoint'):
@@ -163,14 +164,14 @@ class Checkpoints:
         return state
 
     def clear(self) -> None:
-        r"""Drops all checkpoints and what an interrupted write left behind."""
+        r"""Removes all checkpoints and the drafts of interrupted writes."""
         if self.world.is_first:
-            self._drop_all_but(None)
+            self._remove_all_but(None)
         self.last = None
 
     def _newest(self) -> Path | None:
-        r"""The last checkpoint that is whole. The run does not depend on where
-        it was cut, so that an older checkpoint leads to the same weights.
+        r"""The last checkpoint that is not damaged. An older checkpoint leads
+        to the same final weights.
         """
         damage = ''
         for path in reversed(self._paths()):
@@ -216,7 +217,8 @@ class Checkpoints:
     def _paths(self) -> list[Path]:
         return sorted(path for path in self.folder.glob('step-*') if path.is_dir())
 
-    def _drop_all_but(self, path: Path | None) -> None:
+    def _remove_all_but(self, path: Path | None) -> None:
+        r"""Removes all but a checkpoint and the one before it, and drafts."""
         paths = self._paths()
         before = [other for other in paths if path is not None and other < path][-1:]
         for other in [*paths, *self.folder.glob('.step-*')]:
@@ -225,7 +227,7 @@ class Checkpoints:
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
-    r"""A digest of the content of some tensors."""
+    r"""A digest of the types, shapes and values of some tensors."""
     digest = hashlib.sha256()
     for value in tensors:
         value = value.detach().cpu().contiguous()

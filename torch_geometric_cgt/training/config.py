@@ -1,4 +1,4 @@
-r"""How a generator is trained, and what happened."""
+r"""The parameters of a fit, and its result."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 PRECISIONS = ('float32', 'bfloat16')
-RUNTIME = ('compile', 'checkpoint_minutes', 'resume')  # these do not say what is modelled
+RUNTIME = ('compile', 'checkpoint_minutes', 'resume')  # fields that do not change the model
+
+# The default number of epochs, see `FitConfig.epochs`.
+USUAL_GRAPHS = 200_000  # computation graphs that all epochs together show the model
+MAX_EPOCHS = 25
+MIN_EPOCHS = 5
+MIN_EPOCHS_GRAPHS = 500_000  # computation graphs after which MIN_EPOCHS no longer holds
 
 
 @dataclass(frozen=True)
 class FitConfig:
-    r"""How a generator is trained.
+    r"""The parameters of :meth:`~torch_geometric_cgt.training.fit`.
 
     Args:
         epochs (int, optional): The largest number of epochs. By default, as
-            many as show the model about 200,000 computation graphs, at most 25,
-            and at least 5 or a million graphs. (default: :obj:`None`)
+            many as show the model about 200,000 computation graphs, but at
+            most 25 epochs. Large graphs get at least 5 epochs, or as many as
+            show the model 500,000 computation graphs if these are fewer.
+            (default: :obj:`None`)
         batch_size (int, optional): Computation graphs per step, over all
             processes together. (default: :obj:`128`)
         lr (float, optional): The peak learning rate. (default: :obj:`3e-3`)
@@ -35,8 +43,8 @@ class FitConfig:
         precision (str, optional): :obj:`"float32"`, or :obj:`"bfloat16"` for
             autocast; weights and held-out likelihood stay in float32.
             (default: :obj:`"float32"`)
-        accumulate (int, optional): The number of parts in which each process
-            works through its share of a batch, to save memory.
+        accumulate (int, optional): The number of micro-batches into which
+            each process splits its share of a batch, to save memory.
             (default: :obj:`1`)
         compile (bool, optional): Whether to compile the model. It changes
             the speed, and results by rounding only.
@@ -44,6 +52,9 @@ class FitConfig:
         checkpoint_minutes (float, optional): Minutes between checkpoints,
             where checkpoints are written; :obj:`0` writes one after every
             step. (default: :obj:`5.0`)
+        resume (bool, optional): Whether to go on where a killed construction
+            with the same source and parameters stopped.
+            (default: :obj:`True`)
     """
 
     epochs: int | None = None
@@ -61,12 +72,10 @@ class FitConfig:
     resume: bool = True
 
     def __post_init__(self) -> None:
-        if (
-            (self.epochs is not None and self.epochs < 1)
-            or self.batch_size < 1
-            or self.patience < 1
-        ):
-            raise ValueError(f"'epochs', 'batch_size' and 'patience' must be >= 1 (got {self})")
+        for name in ('epochs', 'batch_size', 'patience'):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"'{name}' must be at least 1 (got {value})")
         if not 0 <= self.holdout < 1:
             raise ValueError(f"'holdout' must lie in [0, 1) (got {self.holdout})")
         if self.lr <= 0 or self.clip <= 0:
@@ -84,26 +93,29 @@ class FitConfig:
             )
 
     def num_epochs(self, num_roots: int) -> int:
-        r"""The largest number of epochs for a graph of some size.
+        r"""The largest number of epochs for a source of some size; see
+        :obj:`epochs`.
 
         Args:
-            num_roots (int): The number of roots.
+            num_roots (int): The number of roots, that is of computation
+                graphs per epoch.
         """
         num_roots = max(1, num_roots)
-        at_least = min(5, math.ceil(500_000 / num_roots))
-        return self.epochs or min(25, max(at_least, round(200_000 / num_roots)))
+        at_least = min(MIN_EPOCHS, math.ceil(MIN_EPOCHS_GRAPHS / num_roots))
+        usual = round(USUAL_GRAPHS / num_roots)
+        return self.epochs or min(MAX_EPOCHS, max(at_least, usual))
 
     def to_dict(self) -> dict[str, Any]:
-        r"""Every parameter that the fitted weights depend on by more than
-        rounding; how it is run (compiled, with how many checkpoints) is not
-        among them.
+        r"""The parameters that the fitted weights depend on by more than
+        rounding: all but :obj:`compile`, :obj:`checkpoint_minutes` and
+        :obj:`resume`.
         """
         return {name: value for name, value in asdict(self).items() if name not in RUNTIME}
 
 
 @dataclass
 class FitResult:
-    r"""What happened: one entry per epoch, and which epoch's weights were kept."""
+    r"""The loss of each epoch, and the epoch whose weights were kept."""
 
     train_nll: list[float] = field(default_factory=list)
     holdout_nll: list[float] = field(default_factory=list)

@@ -1,10 +1,10 @@
-r"""The processes that work on one fit, under ``torchrun`` or alone."""
+r"""The device and the processes of a run: one process, or several under ``torchrun``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -21,13 +21,13 @@ T = TypeVar('T')
 
 @dataclass(frozen=True)
 class World:
-    r"""The processes of a run and the place of this one among them.
+    r"""The processes of a run, and the rank of this one.
 
-    Messages between processes go over the CPU, apart from gradients and what
-    :meth:`sum` adds up. One process alone sends none.
+    Gradients and the tensors of :meth:`sum` travel between devices, all other
+    messages between CPUs. A world of one process sends nothing.
 
     Args:
-        rank (int, optional): The number of this process. (default: :obj:`0`)
+        rank (int, optional): The rank of this process. (default: :obj:`0`)
         size (int, optional): The number of processes. (default: :obj:`1`)
         messages (ProcessGroup, optional): The group for messages; the
             default group if not given. (default: :obj:`None`)
@@ -49,7 +49,7 @@ class World:
         return value
 
     def gather(self, value: T) -> list[T]:
-        r"""The small values of all processes, known to all."""
+        r"""Returns the values of all processes, in the order of their ranks."""
         if self.size == 1:
             return [value]
         values: list[T] = [value] * self.size
@@ -57,13 +57,16 @@ class World:
         return values
 
     def first(self, value: T) -> T:
-        r"""The value of the first process, known to all."""
+        r"""Returns the value of the first process to all processes."""
         return self.gather(value)[0]
 
     @contextmanager
     def together(self, what: str) -> Iterator[None]:
-        r"""All processes leave this block together: if one fails inside it,
-        all others end with an error as well, instead of waiting for it.
+        r"""Makes a failure in one process an error in all of them. Otherwise
+        the others would wait for the failed process.
+
+        Args:
+            what (str): What the processes do in this block, for the message.
         """
         try:
             yield
@@ -76,11 +79,11 @@ class World:
 
 
 def join_world(device: torch.device | str = 'cpu') -> World:
-    r"""Joins the other processes of a run that :obj:`torchrun` started, or
-    returns a world of one process; that needs no environment variable.
+    r"""Connects this process with the others that :obj:`torchrun` started.
+    Without :obj:`torchrun`, returns a world of one process.
 
-    Every process must call it. A group that the script has made already is
-    used as it is.
+    Every process must call it. A process group that is already initialized is
+    used.
 
     Args:
         device (torch.device or str, optional): Where this process trains:
@@ -104,13 +107,61 @@ def join_world(device: torch.device | str = 'cpu') -> World:
         dist.init_process_group(backend, timeout=TIMEOUT)
     if dist.get_world_size() == 1:
         return World()
-    # A group of GPUs alone carries no message from CPU to CPU.
+    # NCCL alone sends no messages from CPU to CPU.
     only_gpus = 'gloo' not in dist.get_backend_config()
     messages = dist.new_group(backend='gloo', timeout=TIMEOUT) if only_gpus else None
     return World(dist.get_rank(), dist.get_world_size(), messages)
 
 
 def leave_world() -> None:
-    r"""Ends the connection to the other processes, if there is one."""
+    r"""Closes the connection to the other processes, if there is one."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+
+
+def resolve_device(device: str | torch.device = 'auto') -> torch.device:
+    r"""Turns :obj:`"auto"` into the accelerator of this machine, or the CPU.
+
+    Under :obj:`torchrun`, each process of a machine takes the accelerator
+    with the index :obj:`$LOCAL_RANK`, unless :obj:`device` has an index.
+
+    Args:
+        device (str or torch.device, optional): :obj:`"auto"` or anything that
+            :class:`torch.device` takes. (default: :obj:`"auto"`)
+    """
+    if device != 'auto':
+        chosen = torch.device(device)
+    elif torch.accelerator.is_available():
+        chosen = torch.accelerator.current_accelerator() or torch.device('cpu')
+    else:
+        chosen = torch.device('cpu')
+    if chosen.type == 'cpu' or chosen.index is not None or 'LOCAL_RANK' not in os.environ:
+        return chosen
+    index, count = int(os.environ['LOCAL_RANK']), torch.accelerator.device_count()
+    if index >= count:
+        raise DistributedError(
+            f'Process {index} of this machine has no device of its own (there are {count}): '
+            f"start at most {count} processes per machine, or pass device='cpu'"
+        )
+    return torch.device(chosen.type, index)
+
+
+def fork_rng(device: torch.device) -> AbstractContextManager[None]:
+    r"""Restores the global state of randomness of the CPU and of a device
+    when the block ends.
+    """
+    if device.type in ('cpu', 'mps'):  # mps has a single state, without an index
+        return torch.random.fork_rng(devices=[])
+    index = torch.accelerator.current_device_index() if device.index is None else device.index
+    return torch.random.fork_rng(devices=[index], device_type=device.type)
+
+
+def seed_global(seed: int, device: torch.device) -> None:
+    r"""Seeds the global state of randomness, which dropout uses.
+
+    :meth:`torch.manual_seed` seeds every backend, which takes longer than a
+    small layer of the model.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type != 'cpu':
+        torch.get_device_module(device).manual_seed(seed)

@@ -1,4 +1,4 @@
-r"""DP-SGD: a generator learns from noisy sums of clipped gradients, one per tree."""
+r"""DP-SGD: trains a generator on noisy sums of gradients that are clipped tree by tree."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from tqdm import tqdm
 
 from torch_geometric_cgt.errors import NotFiniteError, UnsupportedError
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.nn.tree_rows import TreeRows
+from torch_geometric_cgt.nn.layout import factorised_layout
+from torch_geometric_cgt.nn.vocabulary import FlatVocabulary, log_softmax
 from torch_geometric_cgt.privacy.noise import SampledGaussian
 from torch_geometric_cgt.privacy.noise_sampling import SystemRandom
 
-WARMUP = 0.05  # of all steps
-AVERAGED = 0.5  # of all steps, the last ones, whose weights are averaged
+WARMUP = 0.05  # the share of all steps during which the learning rate rises
+AVERAGED = 0.5  # the share of all steps, at the end, whose weights are averaged
 
 
 @dataclass(frozen=True)
 class DPSGDConfig:
-    r"""How a generator is trained privately.
+    r"""The parameters of :meth:`fit_privately`.
 
     Args:
         batch_size (int, optional): The expected number of trees of a step. By
             default, the larger of 256 and a twentieth of all trees.
             (default: :obj:`None`)
-        epochs (float, optional): How often a tree is expected to be drawn.
-            (default: :obj:`40.0`)
+        epochs (float, optional): The expected number of steps that contain a
+            given tree. (default: :obj:`40.0`)
         clip (float, optional): The largest norm of the gradient of a tree.
             (default: :obj:`1.0`)
         lr (float, optional): The peak learning rate of Adam.
@@ -43,8 +44,8 @@ class DPSGDConfig:
             (default: :obj:`1`)
         num_heads (int, optional): The number of attention heads.
             (default: :obj:`2`)
-        physical_batch_size (int, optional): The trees whose gradients are
-            computed at once. It changes memory, not the result.
+        physical_batch_size (int, optional): The number of trees whose
+            gradients are computed at once. It changes memory, not the result.
             (default: :obj:`512`)
     """
 
@@ -63,7 +64,9 @@ class DPSGDConfig:
                 raise ValueError(f"'{name}' must be positive and finite (got {value!r})")
 
     def noise(self, num_trees: int, noise_multiplier: float = 1.0) -> SampledGaussian:
-        r"""What a ledger has to know of the training, for some number of trees."""
+        r"""The noise and the sampling of the training on some number of trees,
+        for the ledger.
+        """
         batch_size = min(num_trees, self.batch_size or max(256, num_trees // 20))
         probability = batch_size / num_trees
         return SampledGaussian(
@@ -73,7 +76,7 @@ class DPSGDConfig:
     def make_generator(
         self, num_tokens: int, num_classes: int, num_neighbors: list[int], num_scenes: int
     ) -> CGTGenerator:
-        r"""A model whose gradients can be clipped tree by tree."""
+        r"""Makes a model whose gradients can be clipped tree by tree."""
         return CGTGenerator(
             num_tokens,
             num_classes,
@@ -100,27 +103,29 @@ def fit_privately(
 ) -> CGTGenerator:
     r"""Trains a generator with DP-SGD (Abadi et al., 2016), on :obj:`opacus`.
 
-    In each step every tree is drawn with the same probability, independently
-    of all others. The gradient of the likelihood of a whole tree is clipped,
-    however many slots the tree has, and Gaussian noise is added to the sum.
-    The weights are averaged over the second half of all steps, which costs
-    nothing. Norms are found by ghost clipping: no gradient of a single tree is
-    ever stored.
+    Each step contains each tree with the same probability, independently of
+    all others. The gradient of the likelihood of a whole tree is clipped,
+    regardless of its number of slots, and Gaussian noise is added to the sum.
+    The weights are averaged over the second half of all steps, which costs no
+    privacy. Ghost clipping computes the norms without storing the gradient of
+    any single tree.
 
-    Batches and noise are made of random bits of the operating system (seeds of
-    PyTorch have 32 bits on a CPU, which can be tried out). The noise is made of
-    floating-point numbers.
+    Batches and noise come from the random number generator of the operating
+    system, because a seed of PyTorch has 32 bits on a CPU and can be found by
+    trying all of them. The noise consists of floating-point numbers.
 
     Args:
-        generator (CGTGenerator): The model, see :class:`TreeRows` for which.
+        generator (CGTGenerator): The model; :class:`PerTreeLogProb` states its
+            requirements.
         tokens (torch.Tensor): Token trees, ``[n, T]``.
         y (torch.Tensor): The label of each root, ``[n]``.
         scene (torch.Tensor, optional): The scene of each root, ``[n]``.
-        noise (SampledGaussian): The noise and the sampling, as in the ledger.
+        noise (SampledGaussian): The noise and the sampling, as in the ledger;
+            see :meth:`DPSGDConfig.noise`.
         config (DPSGDConfig, optional): How to train. (default: :obj:`None`)
         rng (numpy.random.Generator, optional): The source of batches and
-            noise. Whoever knows its seed can take the noise away again. By
-            default, the operating system. (default: :obj:`None`)
+            noise. Whoever knows its seed can remove the noise. By default,
+            the operating system. (default: :obj:`None`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
     """
     config = config or DPSGDConfig()
@@ -129,7 +134,7 @@ def fit_privately(
     data = [value.to(device) for value in (tokens, y, scene) if value is not None]
     steps = int(noise.steps)
     generator.train()
-    model = clipped(TreeRows(generator), config.clip)
+    model = clip_per_tree(PerTreeLogProb(generator), config.clip)
     adam = torch.optim.Adam(generator.parameters(), lr=config.lr)
     optimizer = make_optimizer(adam, noise.noise_multiplier, config.clip, rng)
     average = WeightAverage(generator)
@@ -137,8 +142,8 @@ def fit_privately(
         for step in range(steps):
             for group in optimizer.param_groups:
                 group['lr'] = config.lr * _schedule(step, steps)
-            drawn = draw_batch(y.numel(), noise.sampling_probability, rng).to(device)
-            noisy_step(model, optimizer, data, drawn, config.physical_batch_size)
+            batch = sample_batch(y.numel(), noise.sampling_probability, rng).to(device)
+            noisy_step(model, optimizer, data, batch, config.physical_batch_size)
             if step >= (1 - AVERAGED) * steps:
                 average.add(generator)
             bar.update()
@@ -149,39 +154,92 @@ def fit_privately(
     return generator.eval()
 
 
-def clipped(rows: TreeRows, clip: float) -> Any:
-    r"""A model that clips the gradient of each tree.
+class PerTreeLogProb(nn.Module):
+    r"""Computes :meth:`CGTGenerator.log_prob` such that dimension 0 of every
+    input of every module is the tree, and each module is called once.
+
+    :obj:`opacus` clips the gradient of each entry of dimension 0. By default
+    the generator evaluates distinct paths instead, of which a tree has many:
+    each path would be clipped by itself.
 
     Args:
-        rows (TreeRows): The likelihood of trees.
+        generator (CGTGenerator): A model with independent siblings and a flat
+            vocabulary, whose parameters all belong to linear layers,
+            embeddings and layer norms.
+    """
+
+    def __init__(self, generator: CGTGenerator) -> None:
+        super().__init__()
+        vocabulary = generator.head.vocabulary
+        if generator.siblings != 'independent' or not isinstance(vocabulary, FlatVocabulary):
+            raise ValueError(
+                "Gradients per tree need siblings='independent' and vocabulary='flat' (got "
+                f"siblings='{generator.siblings}' and {type(vocabulary).__name__})"
+            )
+        if not generator.is_factorised:
+            raise ValueError(
+                "Gradients per tree need position='layer' and attention='ancestors' (got "
+                f"position='{generator.position}' and attention='{generator.attention}')"
+            )
+        self.streams = generator.streams
+        self.out = vocabulary.out
+        self.num_tokens = generator.num_tokens
+        self.shape = generator.shape
+        self.layout = factorised_layout(generator.shape)  # not a buffer, as it is no weight
+
+    def forward(self, tokens: Tensor, y: Tensor, scene: Tensor | None = None) -> Tensor:
+        r"""The log-likelihood of each token tree, ``[B]``.
+
+        Args:
+            tokens (torch.Tensor): Token trees, ``[B, T]``.
+            y (torch.Tensor): The label of each root, ``[B]``.
+            scene (torch.Tensor, optional): The scene of each root, ``[B]``.
+                (default: :obj:`None`)
+        """
+        layout = self.layout.to(tokens.device)
+        tokens = tokens.long()
+        logits = self.out(self.streams.rows(tokens, y, scene, layout))  # [B, Q, m + 1]
+        root = log_softmax(logits[:, 0, : self.num_tokens])  # a root is never null
+        root = root.gather(1, tokens[:, :1])
+        below = log_softmax(logits)[:, layout.query_of_slot[1:]]  # [B, T - 1, m + 1]
+        below = below.gather(2, tokens[:, 1:, None])[:, :, 0]
+        is_below_null = tokens[:, self.shape.parent[1:].to(tokens.device)] == self.num_tokens
+        return root[:, 0] + below.masked_fill(is_below_null, 0.0).sum(dim=1)
+
+
+def clip_per_tree(log_prob: PerTreeLogProb, clip: float) -> Any:
+    r"""Wraps a likelihood such that the gradient of each tree is clipped.
+
+    Args:
+        log_prob (PerTreeLogProb): The likelihood of trees.
         clip (float): The clipping norm.
     """
     import_opacus()
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
 
-    return GradSampleModuleFastGradientClipping(rows, loss_reduction='sum', max_grad_norm=clip)
+    return GradSampleModuleFastGradientClipping(log_prob, loss_reduction='sum', max_grad_norm=clip)
 
 
 def noisy_step(
-    model: Any, optimizer: Any, data: Sequence[Tensor], drawn: Tensor, size: int
+    model: Any, optimizer: Any, data: Sequence[Tensor], batch: Tensor, size: int
 ) -> None:
-    r"""Adds up clipped gradients, adds noise, and makes one step. An empty batch
-    is one like any other.
+    r"""Sums clipped gradients, adds noise, and makes one step. An empty batch
+    also makes a step, of noise alone.
 
     Args:
-        model (torch.nn.Module): What :meth:`clipped` returned.
+        model (torch.nn.Module): What :meth:`clip_per_tree` returned.
         optimizer (torch.optim.Optimizer): What :meth:`make_optimizer` returned.
-        data (list[torch.Tensor]): Trees, labels and scenes of all records.
-        drawn (torch.Tensor): The records of this step.
-        size (int): The records whose gradients are computed at once.
+        data (list[torch.Tensor]): The tokens, labels and scenes of all trees.
+        batch (torch.Tensor): The indices of the trees of this step.
+        size (int): The number of trees whose gradients are computed at once.
     """
     from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
 
-    parts = drawn.split(size)
+    parts = batch.split(size)
     for i, rows in enumerate(parts):
         optimizer.signal_skip_step(do_skip=i + 1 < len(parts))
         optimizer.zero_grad()
-        if rows.numel() == 0:  # the sum of nothing, which opacus does not take
+        if rows.numel() == 0:  # an empty sum, which opacus does not support
             for weight in optimizer.params:
                 weight.grad = torch.zeros_like(weight)
         else:
@@ -198,10 +256,11 @@ def make_optimizer(
     clip: float,
     rng: np.random.Generator | SystemRandom,
 ) -> Any:
-    r"""An optimiser that adds noise to sums of clipped gradients.
+    r"""Wraps an optimiser such that it adds noise to sums of clipped gradients.
 
     Args:
-        adam (torch.optim.Optimizer): What makes steps of the noisy sums.
+        adam (torch.optim.Optimizer): The optimiser that receives the noisy
+            sums.
         noise_multiplier (float): The standard deviation of the noise, in units
             of the clipping norm.
         clip (float): The clipping norm.
@@ -211,7 +270,7 @@ def make_optimizer(
     from opacus.optimizers import DPOptimizerFastGradientClipping
 
     class Optimizer(DPOptimizerFastGradientClipping):
-        r"""Noise comes from another generator than one of PyTorch."""
+        r"""Takes the noise from :obj:`rng` instead of PyTorch."""
 
         def add_noise(self) -> None:
             for weight in self.params:
@@ -228,10 +287,10 @@ def make_optimizer(
     )
 
 
-def draw_batch(
+def sample_batch(
     num_trees: int, probability: float, rng: np.random.Generator | SystemRandom
 ) -> Tensor:
-    r"""The trees of a step: each is drawn independently of all others."""
+    r"""Samples the trees of a step, each independently of all others."""
     return torch.from_numpy(np.flatnonzero(rng.random(num_trees) < probability))
 
 
@@ -255,7 +314,7 @@ class WeightAverage:
 
 
 def import_opacus() -> None:
-    r"""Says how to install the package where it is not."""
+    r"""Raises an error with the command that installs opacus, if it is missing."""
     try:
         import opacus  # noqa: F401
     except ImportError as error:

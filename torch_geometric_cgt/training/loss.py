@@ -1,4 +1,4 @@
-r"""The loss of a batch, and the likelihood of trees that were held out."""
+r"""The loss of a batch, and the mean loss of any number of trees."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from torch_geometric_cgt.training.distributed import World
 
 
 def batch_loss(model: nn.Module, batch: Batch) -> Tensor:
-    r"""The mean negative log-likelihood per counted token of a batch: the one
-    place where training calls the model.
+    r"""The mean negative log-likelihood per counted token of a batch.
 
     Args:
         model (torch.nn.Module): The generator, or a compiled or distributed
             wrapper of it.
-        batch (Batch): Token trees on the device of the model.
+        batch (Batch): Token trees, on the device of the model.
     """
     return model(batch.tokens, batch.y, batch.scene, batch.plan)
 
@@ -40,8 +39,8 @@ def evaluate(
         scene (torch.Tensor, optional): The scenes of the roots, ``[n]``.
             (default: :obj:`None`)
         batch_size (int, optional): Trees per batch. (default: :obj:`512`)
-        world (World, optional): Processes that share the work; each of them
-            must be given all trees. (default: :obj:`None`)
+        world (World, optional): Processes that share the work; all of them
+            must pass all trees. (default: :obj:`None`)
     """
     world = world or World()
     generator.eval()
@@ -53,6 +52,6 @@ def evaluate(
         part = make_batch(generator, tokens[rows], y[rows], scene[rows]).to(device)
         values = generator.log_prob(part.tokens, part.y, part.scene, part.plan)
         log_prob[rows.to(device)] = values.float()
-    # Added up in one order, whoever computed them.
+    # The order of the sum does not depend on the number of processes.
     total = world.sum(log_prob).cpu().double().sum()
     return -float(total) / int(generator.counted_slots(tokens).sum())

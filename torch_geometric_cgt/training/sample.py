@@ -1,4 +1,4 @@
-r"""Sampling any number of token trees."""
+r"""Samples any number of token trees from a fitted model, block by block."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tqdm import tqdm
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.utils.seeds import seeded
 
-BLOCK = 4096  # trees per batch, a part of what a seed means
+BLOCK = 4096  # trees per block; another size gives other trees for the same seed
 
 
-class TreeModel(Protocol):
-    r"""Anything that draws token trees, given labels and scenes."""
+class SamplesTrees(Protocol):
+    r"""A model that samples token trees, given labels and scenes."""
 
     shape: TreeShape
 
@@ -28,7 +28,7 @@ class TreeModel(Protocol):
 
 
 def sample(
-    generator: TreeModel,
+    generator: SamplesTrees,
     y: Tensor,
     seed: int = 0,
     batch_size: int = BLOCK,
@@ -36,13 +36,14 @@ def sample(
     log: bool = True,
     scene: Tensor | None = None,
 ) -> Tensor:
-    r"""Draws one token tree per label.
+    r"""Samples one token tree per label.
 
     Args:
-        generator (TreeModel): The fitted model.
+        generator (SamplesTrees): The fitted model.
         y (torch.Tensor): The labels of the roots, ``[n]``.
-        seed (int, optional): The seed of the draws. (default: :obj:`0`)
-        batch_size (int, optional): Trees per batch. (default: :obj:`4096`)
+        seed (int, optional): The seed of all samples. (default: :obj:`0`)
+        batch_size (int, optional): Trees per block; a part of what
+            :obj:`seed` determines. (default: :obj:`4096`)
         device (torch.device or str, optional): Where to sample.
             (default: :obj:`"cpu"`)
         log (bool, optional): Whether to show a progress bar.
@@ -62,7 +63,7 @@ def sample(
 
 
 def sample_blocks(
-    generator: TreeModel,
+    generator: SamplesTrees,
     y: Tensor,
     blocks: Sequence[int],
     seed: int = 0,
@@ -71,17 +72,18 @@ def sample_blocks(
     log: bool = True,
     scene: Tensor | None = None,
 ) -> Iterator[tuple[int, Tensor]]:
-    r"""Draws some blocks of the trees that :meth:`sample` draws.
+    r"""Samples some blocks of the trees that :meth:`sample` returns.
 
-    Each block has a seed of its own, so that the trees depend neither on who
-    draws which block nor on when.
+    Each block has its own seed, so the trees of a block do not depend on
+    which process samples it, nor on the order of the blocks.
 
     Args:
-        generator (TreeModel): The fitted model.
+        generator (SamplesTrees): The fitted model.
         y (torch.Tensor): The labels of the roots of all blocks, ``[n]``.
-        blocks (list[int]): The blocks to draw.
-        seed (int, optional): The seed of the draws. (default: :obj:`0`)
-        batch_size (int, optional): Trees per block. (default: :obj:`4096`)
+        blocks (list[int]): The indices of the blocks.
+        seed (int, optional): The seed of all samples. (default: :obj:`0`)
+        batch_size (int, optional): Trees per block, see :meth:`sample`.
+            (default: :obj:`4096`)
         device (torch.device or str, optional): Where to sample.
             (default: :obj:`"cpu"`)
         log (bool, optional): Whether to show a progress bar.
@@ -90,7 +92,7 @@ def sample_blocks(
             (default: :obj:`None`)
 
     Returns:
-        The number and the trees of each block, as they are drawn.
+        An iterator over the index and the trees of each block.
     """
     scene = torch.zeros_like(y) if scene is None else scene
     generator.to(device)

@@ -1,4 +1,4 @@
-r"""What a generator refuses, and why."""
+r"""Checks of the arguments and inputs of a generator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AT_LEAST_ONE = (
 
 
 def check_arguments(args: dict[str, Any]) -> None:
-    r"""Refuses arguments that make no model."""
+    r"""Raises an error if :class:`CGTGenerator` cannot take these arguments."""
     for name in AT_LEAST_ONE:
         if args[name] < 1:
             raise ValueError(f"'{name}' must be at least 1 (got {args[name]})")
@@ -53,7 +53,7 @@ def check_arguments(args: dict[str, Any]) -> None:
 def check_trees(
     tokens: Tensor, y: Tensor, num_slots: int, num_tokens: int, num_classes: int
 ) -> None:
-    r"""Refuses trees that the model does not know."""
+    r"""Raises an error if shapes or values do not fit the model."""
     if tokens.dim() != 2 or tokens.size(1) != num_slots:
         raise ValueError(
             f"'tokens' must have the shape [B, {num_slots}] (got {list(tokens.shape)})"
@@ -67,7 +67,7 @@ def check_trees(
 
 
 def check_scene(y: Tensor, scene: Tensor | None, num_scenes: int) -> None:
-    r"""Refuses trees without a scene, where the model has scenes."""
+    r"""Raises an error if a model with scenes gets no scene for each tree."""
     if not num_scenes:
         return
     if scene is None or scene.shape != y.shape:
@@ -78,7 +78,7 @@ def check_scene(y: Tensor, scene: Tensor | None, num_scenes: int) -> None:
 
 def _check_range(name: str, value: Tensor, size: int) -> None:
     if value.device.type != 'cpu' or value.numel() == 0:
-        return  # looking at values would make the device wait
+        return  # reading values would make the host wait for the device
     low, high = value.aminmax()
     if int(low) < 0 or int(high) >= size:
         raise ValueError(f"'{name}' must lie in [0, {size - 1}] (got {int(low)} to {int(high)})")

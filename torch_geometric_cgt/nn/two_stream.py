@@ -1,0 +1,285 @@
+r"""The two-stream Transformer, which computes queries from token trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.nn.batch_plan import DistinctPaths, query_per_parent
+from torch_geometric_cgt.nn.dropout import dropout
+from torch_geometric_cgt.nn.layout import Layout, factorised_layout, num_positions, sequence_layout
+
+
+class TwoStreams(nn.Module):
+    r"""Contexts carry the tokens of a path. Queries carry the label, the scene
+    and the position of the prediction; they never see the token they predict.
+
+    :meth:`paths` evaluates each distinct path of a batch once, :meth:`rows`
+    each tree by itself. Both give the same numbers.
+
+    Args:
+        token (torch.nn.Module): The embedding of tokens.
+        num_tokens (int): The number of tokens, which is also the null one.
+        num_classes (int): The number of labels; zero if the model does not see
+            labels.
+        num_scenes (int): The number of scenes; zero if the model does not see
+            scenes.
+        shape (TreeShape): The geometry of the trees.
+        channels (int): The width.
+        num_layers (int): The number of layers.
+        num_heads (int): The number of attention heads.
+        dropout (float): The dropout probability.
+        evaluation (str): :obj:`"paths"`, :obj:`"trees"` or :obj:`"sequence"`,
+            see :class:`~torch_geometric_cgt.nn.CGTGenerator`.
+        position (str): :obj:`"layer"` or :obj:`"slot"`.
+        attention (str): :obj:`"ancestors"` or :obj:`"all"`.
+    """
+
+    def __init__(
+        self,
+        token: nn.Module,
+        num_tokens: int,
+        num_classes: int,
+        num_scenes: int,
+        shape: TreeShape,
+        channels: int,
+        num_layers: int,
+        num_heads: int,
+        dropout: float,
+        evaluation: str,
+        position: str,
+        attention: str,
+    ) -> None:
+        super().__init__()
+        self.num_tokens = num_tokens
+        self.shape = shape
+        self.dropout = dropout
+        self.evaluation = evaluation
+        self.position = position
+        self.attention = attention
+        self.token = token
+        self.where = nn.Embedding(num_positions(shape, position), channels)
+        self.start_query = nn.Embedding(1, channels)
+        self.label = nn.Embedding(num_classes, channels) if num_classes else None
+        self.scene = nn.Embedding(num_scenes, channels) if num_scenes else None
+        self.blocks = nn.ModuleList(
+            TwoStreamBlock(channels, num_heads, dropout) for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(channels)
+        # Plain attributes, not buffers: they follow the inputs, not the weights.
+        self._layouts: dict[tuple[int, torch.device], Layout] = {}
+
+    def index(
+        self, tokens: Tensor, y: Tensor, scene: Tensor | None, shape: TreeShape
+    ) -> tuple[DistinctPaths | None, tuple[Tensor, ...]]:
+        r"""Finds the queries that some trees need.
+
+        Args:
+            tokens (torch.Tensor): Token trees, ``[B, T]``.
+            y (torch.Tensor): The label of each root, ``[B]``.
+            scene (torch.Tensor, optional): The scene of each root, ``[B]``.
+            shape (TreeShape): The geometry of these trees, which may have
+                fewer layers than those of the model.
+
+        Returns:
+            The distinct paths, if they are evaluated; and the row of the query
+            of each parent slot, level by level ``[B, P]``, negative where the
+            slot is null.
+        """
+        if self.evaluation != 'paths':
+            return None, query_per_parent(tokens, shape, self.num_tokens)
+        # Labels and scenes that the model does not see must not make paths distinct.
+        if self.label is None:
+            y = torch.zeros_like(y)
+        if self.scene is None or scene is None:
+            scene = torch.zeros_like(y)
+        paths = DistinctPaths.of(tokens, y, scene, shape, self.num_tokens)
+        return paths, paths.index
+
+    def queries(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        scene: Tensor | None,
+        shape: TreeShape,
+        paths: DistinctPaths | None,
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        r"""Computes the queries that :meth:`index` found, level by level
+        ``[N, D]``, and returns them with their conditions ``[N]``.
+
+        Args:
+            tokens (torch.Tensor): Token trees, ``[B, T]``.
+            y (torch.Tensor): The label of each root, ``[B]``.
+            scene (torch.Tensor, optional): The scene of each root, ``[B]``.
+            shape (TreeShape): The geometry of these trees.
+            paths (DistinctPaths, optional): The paths from :meth:`index`.
+        """
+        if paths is not None:
+            conditions = self.condition(paths.y, paths.scene)
+            return self.paths(paths).split(paths.sizes), conditions.split(paths.sizes)
+        layout = self.layout(shape.depth, tokens.device)
+        rows = self.rows(tokens, y, scene, layout)
+        queries = []
+        for level in range(shape.depth + 1):  # the query of a parent is that of its first child
+            step = 1 if level == 0 else shape.num_neighbors[level - 1]
+            first = torch.arange(shape.num_slots, device=y.device)[shape.layer_slice(level)][::step]
+            queries.append(rows[:, layout.query_of_slot[first]].flatten(0, 1))
+        condition = self.condition(y, scene)
+        widths = (1, *shape.layer_sizes[:-1])  # parents of a tree, level by level
+        return queries, [condition.repeat_interleave(width) for width in widths]
+
+    def condition(self, y: Tensor, scene: Tensor | None) -> Tensor:
+        r"""The label and the scene that the model sees, as one number: the
+        label, plus the number of labels times the scene. Without scenes, the
+        roots of a label are one scene.
+        """
+        label = y.long() if self.label is not None else torch.zeros_like(y, dtype=torch.long)
+        scene = scene.long() if self.scene is not None and scene is not None else label
+        return label + scene * (self.label.num_embeddings if self.label is not None else 1)
+
+    def paths(self, paths: DistinctPaths) -> Tensor:
+        r"""The query of each path, ``[N, D]``."""
+        context = self.token(paths.token).masked_fill((paths.level == 0)[:, None], 0.0)
+        context = context + self.where(paths.level)
+        query = self._root_embedding(paths.y, paths.scene) + self.where(paths.level + 1)
+        h = dropout(torch.stack([context, query]), self.dropout, self.training)
+        for i, block in enumerate(self.blocks):
+            assert isinstance(block, TwoStreamBlock)
+            last = i + 1 == len(self.blocks)
+            h = block.on_paths(h, paths.ancestors, paths.is_ancestor, keep_contexts=not last)
+        return self.norm(h[-1])
+
+    def rows(self, tokens: Tensor, y: Tensor, scene: Tensor | None, layout: Layout) -> Tensor:
+        r"""The queries of each tree, ``[B, Q, D]``."""
+        h = self._embed_rows(tokens, y, scene, layout)
+        for i, block in enumerate(self.blocks):
+            last = i + 1 == len(self.blocks)
+            h = block(h, layout.mask, layout.num_contexts, keep_contexts=not last)
+        return self.norm(h)
+
+    def contexts(self, tokens: Tensor, y: Tensor, scene: Tensor | None, layout: Layout) -> Tensor:
+        r"""The contexts of each tree that the last layer reads, ``[B, C, D]``."""
+        h = self._embed_rows(tokens, y, scene, layout)
+        for block in self.blocks[:-1]:
+            h = block(h, layout.mask, layout.num_contexts, keep_contexts=True)
+        return h[:, : layout.num_contexts]
+
+    def layout(self, depth: int, device: torch.device) -> Layout:
+        r"""The layout of the first :obj:`depth` layers below the root, which is
+        computed once per device.
+        """
+        key = (depth, device)
+        if key not in self._layouts:
+            shape = self.shape.truncate(depth)
+            with torch.device('cpu'):  # whatever the default device is
+                layout = (
+                    sequence_layout(shape, self.position, self.attention)
+                    if self.evaluation == 'sequence'
+                    else factorised_layout(shape)
+                )
+            self._layouts[key] = layout.to(device)
+        return self._layouts[key]
+
+    def _embed_rows(
+        self, tokens: Tensor, y: Tensor, scene: Tensor | None, layout: Layout
+    ) -> Tensor:
+        r"""The initial contexts and queries, ``[B, C + Q, D]``."""
+        # One row per tree, although all rows are equal: DP-SGD clips gradients row by row.
+        position = torch.cat([layout.context_position, layout.query_position])
+        where = self.where(position.repeat(y.numel(), 1))  # [B, C + Q, D]
+        context = self.token(tokens[:, layout.context_slot].long())  # [B, C - 1, D]
+        start = torch.zeros_like(where[:, :1])
+        query = self._root_embedding(y, scene)[:, None]
+        query = query.expand(-1, layout.query_position.numel(), -1)
+        h = torch.cat([start, context, query], dim=1) + where
+        return dropout(h, self.dropout, self.training)
+
+    def _root_embedding(self, y: Tensor, scene: Tensor | None) -> Tensor:
+        r"""The embedding of the label and the scene of each root."""
+        query = self.start_query(torch.zeros_like(y).long())
+        if self.label is not None:
+            query = query + self.label(y.long())
+        if self.scene is not None and scene is not None:
+            query = query + self.scene(scene.long())
+        return query
+
+
+class TwoStreamBlock(nn.Module):
+    r"""One layer: contexts and queries attend to contexts, with the same
+    weights. Both streams pass each module in one call.
+
+    Args:
+        channels (int): The width of both streams.
+        num_heads (int): The number of attention heads.
+        dropout (float, optional): The dropout probability.
+            (default: :obj:`0.0`)
+    """
+
+    def __init__(self, channels: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.norm_attention = nn.LayerNorm(channels)
+        self.query = nn.Linear(channels, channels)
+        self.key_value = nn.Linear(channels, 2 * channels)
+        self.out = nn.Linear(channels, channels)
+        self.norm_mlp = nn.LayerNorm(channels)
+        self.expand = nn.Linear(channels, 4 * channels)
+        self.contract = nn.Linear(4 * channels, channels)
+
+    def forward(self, h: Tensor, mask: Tensor, num_contexts: int, keep_contexts: bool) -> Tensor:
+        r"""Updates both streams.
+
+        Args:
+            h (torch.Tensor): Contexts, then queries, ``[B, C + Q, D]``.
+            mask (torch.Tensor): The contexts that each of them attends to,
+                ``[C + Q, C]``.
+            num_contexts (int): The number of contexts :math:`C`.
+            keep_contexts (bool): Whether the contexts are needed afterwards;
+                if not, only the ``[B, Q, D]`` queries are computed.
+        """
+        normed = self.norm_attention(h)
+        key, value = self.key_value(normed[:, :num_contexts]).chunk(2, dim=-1)
+        if not keep_contexts:
+            h, normed, mask = h[:, num_contexts:], normed[:, num_contexts:], mask[num_contexts:]
+        attended = F.scaled_dot_product_attention(
+            self._split(self.query(normed)), self._split(key), self._split(value), attn_mask=mask
+        )
+        h = h + self._drop(self.out(attended.transpose(1, 2).flatten(2)))
+        return h + self._drop(self.contract(F.gelu(self.expand(self.norm_mlp(h)))))
+
+    def on_paths(
+        self, h: Tensor, ancestors: Tensor, is_ancestor: Tensor, keep_contexts: bool
+    ) -> Tensor:
+        r"""Updates both streams where each path attends to its prefixes.
+
+        Args:
+            h (torch.Tensor): The context and the query of each path,
+                ``[2, N, D]``.
+            ancestors (torch.Tensor): The prefixes of each path, ``[N, A]``.
+            is_ancestor (torch.Tensor): Which of them are not padding,
+                ``[N, A]``.
+            keep_contexts (bool): Whether the contexts are needed afterwards;
+                if not, only the ``[1, N, D]`` queries are computed.
+        """
+        normed = self.norm_attention(h)
+        key_value = F.embedding(ancestors, self.key_value(normed[0]))  # [N, A, 2 D]
+        key, value = (self._split(part) for part in key_value.chunk(2, dim=-1))  # [N, H, A, D / H]
+        if not keep_contexts:
+            h, normed = h[1:], normed[1:]
+        query = self._split(self.query(normed).transpose(0, 1))  # [N, H, 1 or 2, D / H]
+        score = query @ key.transpose(2, 3) / query.size(-1) ** 0.5
+        weight = score.masked_fill(~is_ancestor[:, None, None], -torch.inf).softmax(dim=-1)
+        attended = (weight @ value).permute(2, 0, 1, 3).flatten(2)  # [1 or 2, N, D]
+        h = h + self._drop(self.out(attended))
+        return h + self._drop(self.contract(F.gelu(self.expand(self.norm_mlp(h)))))
+
+    def _split(self, h: Tensor) -> Tensor:
+        return h.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, H, P, D / H]
+
+    def _drop(self, h: Tensor) -> Tensor:
+        return dropout(h, self.dropout, self.training)
