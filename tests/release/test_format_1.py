@@ -8,6 +8,7 @@ import torch
 
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.utils.files import read_sealed_json, write_sealed_json
 
 FOLDER = Path(__file__).parents[1] / 'recorded' / 'format_1'
 RELEASES = {  # mechanism, trees, clusters
@@ -48,4 +49,40 @@ def test_a_damaged_release_of_format_1_is_refused(tmp_path):
     card = folder / 'card.json'
     card.write_text(card.read_text().replace('"epsilon": 20', '"epsilon": 10'))
     with pytest.raises(CorruptFileError):
+        SyntheticCGTDataset.load(folder)
+
+
+def altered(folder, name, change):
+    """A copy of a release whose card was changed and sealed again."""
+    shutil.copytree(FOLDER / name, folder)
+    card = read_sealed_json(folder / 'card.json')
+    files = list(card.pop('files'))
+    card.pop('checksum')
+    change(card)
+    write_sealed_json(folder / 'card.json', card, files)
+    return folder
+
+
+def claim_more(card):
+    card['privacy']['guaranteed'].append('Nothing can be learned.')
+
+
+def call_it_newer(card):
+    card['format'] = 2
+
+
+def hide_a_limit(card):
+    card['privacy']['not_guaranteed'].pop()
+
+
+@pytest.mark.parametrize('change', [claim_more, call_it_newer, hide_a_limit])
+@pytest.mark.parametrize('name', ['histograms', 'nodes'])
+def test_other_words_than_those_of_format_1_are_refused(tmp_path, name, change):
+    with pytest.raises(CorruptFileError, match='it was altered'):
+        SyntheticCGTDataset.load(altered(tmp_path / 'release', name, change))
+
+
+def test_a_format_that_nobody_wrote_is_refused(tmp_path):
+    folder = altered(tmp_path / 'release', 'k_anonymous', lambda card: card.update(format=3))
+    with pytest.raises(CorruptFileError, match=r'has format 3; this version reads \[1, 2\]'):
         SyntheticCGTDataset.load(folder)

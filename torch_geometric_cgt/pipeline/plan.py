@@ -25,6 +25,7 @@ STAGES = (
     'sequence model',
 )
 LABELS = 'labels and splits'
+SAMPLE_NOTE = 'they are sampled once and never released: the sample is a part of the data'
 SHARES = {'labels': 0.02, 'clusters': 0.5, 'model': 0.48}
 ROUNDS = 6  # in which sizes and the cost of given noise are brought together
 # From this number of records times epsilon on, DP-SGD is the better one, see docs/privacy.md.
@@ -129,7 +130,7 @@ class PrivatePlan:
         trees = Entry.free(
             'computation graphs',
             'one computation graph of each root',
-            'they are sampled once and stay in the house: the sample is a part of the data',
+            SAMPLE_NOTE,
         )
         model = [*self._public_start(), *self.make_model(1).entries()]
         return [

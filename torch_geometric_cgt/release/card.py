@@ -17,6 +17,7 @@ from torch_geometric_cgt.release.statements import (
     Statement,
     state,
 )
+from torch_geometric_cgt.release.wording import NEWEST
 
 GROUPS = (
     'k',
@@ -93,6 +94,8 @@ class Card:
             projection.
         public (dict, optional): Name and fingerprint of the public graph that
             the model started from.
+        format (int, optional): The format of the release, which has its own
+            wording. (default: the newest)
     """
 
     mechanism: str
@@ -116,6 +119,7 @@ class Card:
     large_delta: bool = False
     projected: list[int] | None = None
     public: dict[str, str] | None = None
+    format: int = NEWEST
 
     def __post_init__(self) -> None:
         if self.mechanism not in STATEMENTS:
@@ -123,7 +127,7 @@ class Card:
 
     @cached_property
     def _statement(self) -> Statement:
-        return state(self.mechanism, asdict(self))
+        return state(self.mechanism, asdict(self), self.format)
 
     @property
     def is_private(self) -> bool:
@@ -164,13 +168,18 @@ class Card:
         }
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Card:
+    def from_dict(cls, content: dict[str, Any], format: int = NEWEST) -> Card:
         r"""The inverse of :meth:`to_dict`; refuses a differentially private card
         that contradicts itself.
+
+        Args:
+            content (dict): The content of a file.
+            format (int, optional): The format of the release.
+                (default: the newest)
         """
         mechanism = content['mechanism']
         facts = {name: content[name] for name in FIELDS.get(mechanism, ('num_clusters',))}
-        card = cls(mechanism, min_support=content.get('min_support'), **facts)
+        card = cls(mechanism, min_support=content.get('min_support'), format=format, **facts)
         if card.is_private:
             card._check_ledger()
             for name in ('unit', 'guaranteed', 'not_guaranteed'):

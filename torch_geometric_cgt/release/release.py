@@ -20,6 +20,7 @@ from torch_geometric_cgt.quantizer.projection import multiply_rows
 from torch_geometric_cgt.release.card import Card
 from torch_geometric_cgt.release.statements import K_ANONYMITY
 from torch_geometric_cgt.release.verify import check_private_card
+from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
 from torch_geometric_cgt.utils.files import (
     read_sealed_json,
     read_tensors,
@@ -29,7 +30,6 @@ from torch_geometric_cgt.utils.files import (
 )
 from torch_geometric_cgt.version import __version__
 
-FORMAT = 1
 TENSORS, CARD, README = 'release.safetensors', 'card.json', 'README.md'
 
 
@@ -45,7 +45,7 @@ class Release:
     @cached_property
     def privacy(self) -> Card:
         r"""What is guaranteed."""
-        return Card.from_dict(self.card['privacy'])
+        return Card.from_dict(self.card['privacy'], self.card['format'])
 
     def project(self, x: Tensor) -> Tensor:
         r"""Features of nodes in the space of the codebook: as they are, or under
@@ -81,7 +81,7 @@ def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
         # Whoever knows the seed of the noise can take it away, and the number of edges is data.
         del parameters['private']['noise_seed']
     card = {
-        'format': FORMAT,
+        'format': NEWEST,
         'created': datetime.now(timezone.utc).strftime('%Y-%m-%d'),
         'source': {
             'name': source.name,
@@ -137,9 +137,10 @@ def read_release(folder: Path, verify: bool = True) -> Release:
         raise FileNotFoundError(f"There is no release at '{folder}'")
     card = read_sealed_json(folder / CARD)
     del card['files'], card['checksum']
-    if card.get('format') != FORMAT:
+    if card.get('format') not in WORDINGS:
         raise CorruptFileError(
-            f"'{folder / CARD}' has format {card.get('format')!r}; this version reads {FORMAT}"
+            f"'{folder / CARD}' has format {card.get('format')!r}; this version reads "
+            f'{list(WORDINGS)}'
         )
     tensors = read_tensors(folder / TENSORS)
     try:

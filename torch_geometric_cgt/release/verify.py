@@ -3,16 +3,20 @@ r"""Whether the card of a private release is one that this package would have wr
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.pipeline import BuildConfig
-from torch_geometric_cgt.pipeline.plan import STAGES, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.plan import SAMPLE_NOTE, STAGES, PrivatePlan, PublicNumbers
 from torch_geometric_cgt.privacy import Entry
 from torch_geometric_cgt.privacy.ledger import TOLERANCE
 from torch_geometric_cgt.release.card import Card
 from torch_geometric_cgt.version import __version__
+
+NOTES_1 = {  # of entries, as format 1 has them
+    SAMPLE_NOTE: 'they are sampled once and stay in the house: the sample is a part of the data'
+}
 
 
 def check_private_card(card: dict[str, Any], num_clusters: int, num_features: int) -> None:
@@ -30,7 +34,7 @@ def check_private_card(card: dict[str, Any], num_clusters: int, num_features: in
         num_clusters (int): The number of feature vectors of the release.
         num_features (int): The number of their coordinates.
     """
-    privacy, source = Card.from_dict(card['privacy']), card['source']
+    privacy, source = Card.from_dict(card['privacy'], card['format']), card['source']
     config = BuildConfig.from_dict(card['parameters'])
     if config.private is None or privacy.ledger is None or privacy.epsilon is None:
         raise LedgerError('The parameters of the card are not those of a private build')
@@ -38,7 +42,10 @@ def check_private_card(card: dict[str, Any], num_clusters: int, num_features: in
         source['num_nodes'], source['num_labelled'], source['num_classes'], config.shape
     )
     plan = PrivatePlan(numbers, config.private)
-    _check_entries(plan.entries(), [Entry.from_dict(e) for e in privacy.ledger['entries']], card)
+    expected = plan.entries()
+    if card['format'] == 1:
+        expected = [replace(e, note=NOTES_1.get(e.note, e.note)) for e in expected]
+    _check_entries(expected, [Entry.from_dict(e) for e in privacy.ledger['entries']], card)
     most = plan.solver().plan(numbers.num_nodes, numbers.num_classes).num_clusters
     projected = plan.is_projected
     facts = {  # as stated, and as it follows
