@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.quantizer import FlowKMeans, reduce_features
-from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
+from torch_geometric_cgt.quantizer.class_probabilities import out_of_fold_probabilities, task_space
 from torch_geometric_cgt.sampler import InNeighbors
 from torch_geometric_cgt.transforms.calibrate import smooth
 

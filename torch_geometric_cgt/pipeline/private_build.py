@@ -170,7 +170,7 @@ class PrivateRun:
         tensors = {
             'cluster': torch.from_numpy(solver.labels_).long(),
             'codebook': torch.from_numpy(solver.cluster_centers_).float(),
-            **solver.seen_,
+            **solver.noisy_sums_,
         }
         if self.plan.is_projected:
             tensors['projection'] = torch.from_numpy(solver.projection_).float()

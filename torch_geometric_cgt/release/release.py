@@ -18,7 +18,7 @@ from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.pipeline.built import Build
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import Source
-from torch_geometric_cgt.quantizer.projection import multiply_rows
+from torch_geometric_cgt.quantizer.feature_space import multiply_rows
 from torch_geometric_cgt.release.card import Card
 from torch_geometric_cgt.release.statements import K_ANONYMITY
 from torch_geometric_cgt.release.verify import check_private_card

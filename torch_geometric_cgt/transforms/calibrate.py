@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_geometric_cgt.quantizer import cluster_means, reduce_features
-from torch_geometric_cgt.quantizer.task import probe_accuracy
+from torch_geometric_cgt.quantizer.class_probabilities import probe_accuracy
 from torch_geometric_cgt.sampler import InNeighbors
 
 WEIGHTS = (0.1, 0.2, 0.4, 0.8, 1.6)

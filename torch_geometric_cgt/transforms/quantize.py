@@ -19,15 +19,14 @@ from torch_geometric_cgt.quantizer import (
     ConstrainedKMeans,
     FlowKMeans,
     PrivateKMeans,
-    Quantizer,
     cluster_means,
     label_homogeneity,
     reduce_features,
 )
-from torch_geometric_cgt.quantizer.distance import nearest_center
-from torch_geometric_cgt.quantizer.order import nearby_order
-from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
-from torch_geometric_cgt.quantizer.words import is_bag_of_words, tf_idf
+from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
+from torch_geometric_cgt.quantizer.centers import nearest_center, proximity_order
+from torch_geometric_cgt.quantizer.class_probabilities import out_of_fold_probabilities, task_space
+from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words, tf_idf
 from torch_geometric_cgt.transforms.calibrate import calibrate_weight
 from torch_geometric_cgt.utils.memory import check_memory
 
@@ -199,7 +198,7 @@ class Quantize(BaseTransform):
 
         solver = self._solver(num_clusters, callback).fit(space, y)
         # Generators with a large vocabulary take neighbours in number for neighbours in space.
-        order = nearby_order(torch.from_numpy(solver.cluster_centers_))
+        order = proximity_order(torch.from_numpy(solver.cluster_centers_))
         cluster = order.argsort()[torch.from_numpy(solver.labels_)]
         num_clusters = len(solver.sizes_)
         verify_sizes(cluster, num_clusters, self.k)
@@ -219,7 +218,7 @@ class Quantize(BaseTransform):
     def _cluster_privately(self, x: Tensor, y: Tensor | None) -> Clustering:
         solver = self.private_solver(y).fit(x, y)
         centers = torch.from_numpy(solver.cluster_centers_)
-        order = nearby_order(centers)
+        order = proximity_order(centers)
         cluster = order.argsort()[torch.from_numpy(solver.labels_)]
         return Clustering(cluster, centers[order].to(x.dtype), 0.0, tuple(solver.entries_))
 
@@ -263,7 +262,7 @@ class Quantize(BaseTransform):
 
     def _solver(
         self, num_clusters: int, callback: Callable[[int, int], None] | None = None
-    ) -> Quantizer:
+    ) -> KAnonymousQuantizer:
         if self.method == 'exact':
             return ConstrainedKMeans(
                 num_clusters, self.k, min_labels=self.l, random_state=self.seed

@@ -1,4 +1,4 @@
-r"""Clusters that know the task: features joined with out-of-fold class probabilities."""
+r"""Out-of-fold class probabilities of a linear model, as features for clustering and as a probe."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-MAX_TRAIN_ROWS = 20_000  # enough to fit a linear model; all rows are predicted
-PREDICT_ROWS = 100_000  # at a time
-MAX_TRAIN_LOGITS = 300_000  # rows times classes: fewer rows, where there are many classes
+MAX_TRAIN_ROWS = 20_000  # Enough to fit a linear model; all rows are predicted.
+MAX_TRAIN_LOGITS = 300_000  # Rows times classes: with many classes, fewer rows are used.
+PREDICT_ROWS = 100_000  # Rows predicted at a time.
 
 
 def out_of_fold_probabilities(
@@ -60,9 +60,10 @@ def out_of_fold_probabilities(
 
 
 def fit_linear(model: Any, z: np.ndarray, y: np.ndarray) -> None:
-    r"""Fits a linear model as far as it gets, in one thread: steps of its
-    solver are too small to share, and threads that wait for each other on
-    busy cores take ten times as long.
+    r"""Fits a linear model in one thread and ignores that it did not converge.
+
+    The steps of its solver are too small to share: on busy cores, threads that
+    wait for each other take ten times as long.
     """
     with warnings.catch_warnings(), threadpool_limits(1, 'blas'):
         warnings.simplefilter('ignore', ConvergenceWarning)
@@ -70,9 +71,9 @@ def fit_linear(model: Any, z: np.ndarray, y: np.ndarray) -> None:
 
 
 def task_space(z: Tensor, probabilities: np.ndarray, weight: float) -> Tensor:
-    r"""Joins features and class probabilities in one space. Features are
-    scaled to a total variance of one first, so that the weight means the same
-    for every graph.
+    r"""Concatenates features and weighted class probabilities. Features are
+    scaled to a total variance of one, so that a weight has the same effect on
+    every graph.
 
     Args:
         z (torch.Tensor): The reduced features, ``[N, D]``.
@@ -89,17 +90,17 @@ def task_space(z: Tensor, probabilities: np.ndarray, weight: float) -> Tensor:
 def probe_accuracy(
     features: Tensor, y: Tensor, seed: int = 0, train_mask: Tensor | None = None
 ) -> float:
-    r"""The accuracy of a linear model on rows whose label it did not see: how
-    much of the task can be read off these features.
+    r"""Returns the accuracy of a linear model on rows whose labels it did not
+    see, as a measure of how well the features predict the labels.
 
     Args:
         features (torch.Tensor): The features, ``[N, D]``.
         y (torch.Tensor): The labels, ``[N]``, negative where there is none.
         seed (int, optional): The seed of the folds. (default: :obj:`0`)
         train_mask (torch.Tensor, optional): The rows that may be learned
-            from, ``[N]``; all others are tested. By default, and where this
-            leaves nothing to learn or to test, all rows are tested out of
-            fold. (default: :obj:`None`)
+            from, ``[N]``; all others are tested. By default, or if no row is
+            left to learn from or to test, all rows are tested out of fold.
+            (default: :obj:`None`)
     """
     known = y >= 0
     seen, tested = known, known

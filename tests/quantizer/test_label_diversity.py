@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torch_geometric_cgt.quantizer import ConstrainedKMeans, FlowKMeans, label_homogeneity
-from torch_geometric_cgt.quantizer.diversity import diversify
+from torch_geometric_cgt.quantizer.label_diversity import diversify
 
 
 def check(model, x, y, size_min, min_labels):

@@ -1,7 +1,11 @@
 import numpy as np
 import torch
 
-from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, probe_accuracy, task_space
+from torch_geometric_cgt.quantizer.class_probabilities import (
+    out_of_fold_probabilities,
+    probe_accuracy,
+    task_space,
+)
 
 
 def blobs(n=300, seed=0):

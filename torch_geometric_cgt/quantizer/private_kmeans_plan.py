@@ -1,4 +1,4 @@
-r"""What a private clustering will ask of the data, before it looks at them."""
+r"""The plan of a private clustering: its size and its ledger entries, from public numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from torch_geometric_cgt.privacy.noise import DiscreteGaussian, Gaussian
 STAGES = ('projection', 'clustering', 'centres')
 MEDIAN_STEPS = 8
 MAX_DEPTH = 10
-# The standard deviation of a coordinate of a mean of rows of length one: for leaves per label, for
-# clusters without labels, and from where on there is nothing left to see. Measured on Cora and
-# PubMed, see docs/privacy.md.
+# The standard deviation of the noise in a coordinate of a mean of rows of length one. The first
+# two are the targets with and without clusters per label. From the third on, means carry no
+# signal. Measured on Cora and PubMed, see docs/privacy.md.
 LABEL_NOISE, FREE_NOISE, USELESS_NOISE = 0.0075, 0.015, 0.05
+# The shares of the budget, with and without clusters per label.
 LABEL_SHARES = {'median': 0.02, 'tree': 0.1, 'sums': 0.88}
 FREE_SHARES = {
     'median': 0.02,
@@ -30,30 +31,35 @@ FREE_SHARES = {
 
 
 @dataclass(frozen=True)
-class Plan:
-    r"""The shape of a private clustering. It follows from public numbers.
+class PrivateKMeansPlan:
+    r"""The plan of a private clustering. It follows from public numbers.
 
     Args:
         per_label (bool): Whether each label has clusters of its own.
-        num_starts (int): The number of trees: of labels, or one.
+        num_trees (int): The number of prefix trees: one per label, or one.
         depth (int): The largest number of bits of a prefix.
-        leaf_min (float): The smallest noisy count of half a node.
+        leaf_min (float): The smallest noisy count of a leaf that results from
+            a split.
         num_clusters (int): The largest number of clusters.
         num_steps (int): How often centres are computed from all rows.
     """
 
     per_label: bool
-    num_starts: int
+    num_trees: int
     depth: int
     leaf_min: float
     num_clusters: int
     num_steps: int
 
     def entries(self, noise: float = 1.0) -> list[Entry]:
-        r"""The mechanisms, each with its share of the budget and some noise.
+        r"""Returns the entries of all mechanisms, each with its share of the budget.
 
-        Rows have length one at most, and each is in one cell of each
-        histogram: one row moves sums by 1 and counts by 1.
+        A row has length one at most, and it is in one bin of each histogram, so
+        that it changes sums by 1 and counts by 1 at most.
+
+        Args:
+            noise (float, optional): The width of the noise of all entries,
+                before calibration. (default: :obj:`1.0`)
         """
 
         def entry(stage: str, key: str, name: str, kind: type[Gaussian], count: int) -> Entry:
@@ -88,11 +94,11 @@ def plan_clustering(
     num_labels: int | None = None,
     n_clusters: int | None = None,
     num_steps: int = 3,
-) -> Plan:
-    r"""As many clusters as a budget can tell apart.
+) -> PrivateKMeansPlan:
+    r"""Plans as many clusters as the budget can tell apart.
 
     Args:
-        budget (Budget): About what clustering may spend.
+        budget (Budget): The approximate budget of the clustering.
         num_rows (int): The number of rows.
         num_labels (int, optional): The number of labels, for clusters per
             label. (default: :obj:`None`)
@@ -102,43 +108,45 @@ def plan_clustering(
             labels. (default: :obj:`3`)
     """
     per_label = num_labels is not None
-    starts, steps = (num_labels or 1, 1) if per_label else (1, num_steps)
+    num_trees, steps = (num_labels or 1, 1) if per_label else (1, num_steps)
     share = (LABEL_SHARES if per_label else FREE_SHARES)['sums']
-    # Of one sum, where its share is spent in equal parts.
+    # The noise of the sums of one step, if all steps get the same part of the share.
     sigma = 1 / math.sqrt(2 * share * budget.concentrated / steps)
-    fewest = starts if per_label else 2
+    fewest = num_trees if per_label else 2
     if sigma * fewest / num_rows > USELESS_NOISE:
-        enough = smallest_useful(budget, num_rows, fewest, share / steps)
+        enough = smallest_useful_epsilon(budget, num_rows, fewest, share / steps)
         raise BudgetError(
             f'epsilon = {budget.epsilon:g} is too small for any signal in {fewest} clusters of '
             f'{num_rows} rows: use at least {enough:.2g}'
         )
     if per_label:
         leaf_min = sigma / LABEL_NOISE
-        depth = _bits(num_rows / starts / leaf_min)
+        depth = _bits(num_rows / num_trees / leaf_min)
         if n_clusters is not None:
-            if n_clusters < starts:
+            if n_clusters < num_trees:
                 raise ValueError(
-                    f"'n_clusters' must not be below the number of labels, {starts} "
+                    f"'n_clusters' must not be below the number of labels, {num_trees} "
                     f'(got {n_clusters})'
                 )
-            depth = min(depth, int(math.log2(n_clusters / starts)))
-        return Plan(True, starts, depth, leaf_min, starts << depth, steps)
+            depth = min(depth, int(math.log2(n_clusters / num_trees)))
+        return PrivateKMeansPlan(True, num_trees, depth, leaf_min, num_trees << depth, steps)
     num_clusters = n_clusters or max(
         2, min(1 << (MAX_DEPTH - 1), int(FREE_NOISE * num_rows / sigma))
     )
     depth = min(MAX_DEPTH, math.ceil(math.log2(num_clusters)) + 1)
-    return Plan(False, 1, depth, num_rows / (4 * num_clusters), num_clusters, steps)
+    return PrivateKMeansPlan(False, 1, depth, num_rows / (4 * num_clusters), num_clusters, steps)
 
 
-def smallest_useful(budget: Budget, num_rows: int, num_clusters: int, share: float) -> float:
-    r"""The smallest epsilon at which a cluster can be told from noise.
+def smallest_useful_epsilon(
+    budget: Budget, num_rows: int, num_clusters: int, share: float
+) -> float:
+    r"""Returns the smallest epsilon at which clusters can be told from noise.
 
     Args:
-        budget (Budget): For its delta.
+        budget (Budget): A budget with the same delta.
         num_rows (int): The number of rows.
         num_clusters (int): The number of clusters.
-        share (float): The part of the budget for their sums.
+        share (float): The share of the budget for their sums.
     """
     needed = (num_clusters / (num_rows * USELESS_NOISE)) ** 2 / 2 / share
     low, high = 1e-3, 1e3
@@ -149,26 +157,26 @@ def smallest_useful(budget: Budget, num_rows: int, num_clusters: int, share: flo
     return high
 
 
-def check_entries(plan: Plan, given: Sequence[Entry]) -> None:
-    r"""Refuses entries that pay for something else than what will run.
+def check_entries(plan: PrivateKMeansPlan, given: Sequence[Entry]) -> None:
+    r"""Raises an error unless the ledger holds every entry of the plan.
 
     Args:
-        plan (Plan): What will run.
-        given (list[Entry]): What was paid for; others may be among them.
+        plan (PrivateKMeansPlan): The plan.
+        given (list[Entry]): The entries of the ledger, which may hold others.
     """
     paid = {(entry.stage, entry.name): entry for entry in given}
     for entry in plan.entries():
         found = paid.get((entry.stage, entry.name))
         if found is None or not entry.is_same_as(found):
             raise LedgerError(
-                f"The ledger does not pay for '{entry.name}' as it would run ({entry.count} runs "
-                f'on {entry.unit}s, sensitivity {entry.sensitivity:g}; paid for: {found}). If the '
-                f"build was begun by another version, start it anew with 'force_reload=True'"
+                f"The ledger does not pay for '{entry.name}' as planned ({entry.count} runs on "
+                f'{entry.unit}s, sensitivity {entry.sensitivity:g}; in the ledger: {found}). If '
+                f"another version began the build, restart it with 'force_reload=True'"
             )
 
 
 def noise_of(entries: Sequence[Entry], name: str) -> float:
-    r"""The width of the noise of an entry."""
+    r"""Returns the width of the noise of the entry with this name."""
     for entry in entries:
         if entry.name == name and isinstance(entry.noise, Gaussian):
             return entry.noise.sigma
@@ -179,5 +187,5 @@ def noise_of(entries: Sequence[Entry], name: str) -> float:
 
 
 def _bits(ratio: float) -> int:
-    r"""How often a node can be halved, and once more where halves are unequal."""
+    r"""Returns how often a node can be halved, and one more for unequal halves."""
     return min(MAX_DEPTH, max(0, math.floor(math.log2(max(ratio, 1e-9))) + 1))

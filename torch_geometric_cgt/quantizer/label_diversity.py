@@ -1,13 +1,75 @@
-r"""Give every cluster at least l distinct labels, by exchanging rows and, where needed, merging."""
+r"""Label diversity: measures of the labels in a cluster, and clusters with at least l of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.distance import centers_of, squared_distance
-from torch_geometric_cgt.quantizer.homogeneity import label_counts
+from torch_geometric_cgt.quantizer.centers import centers_and_sizes, squared_distance
+from torch_geometric_cgt.quantizer.validation import as_labels
+from torch_geometric_cgt.utils.checks import check_positive
 from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, work_dtype
 
-NUM_NEIGHBORS = 16  # Clusters that are asked for a row before clusters are merged.
+NUM_NEIGHBORS = 16  # Clusters that are searched for a row before clusters are merged.
+
+
+class LabelHomogeneity(NamedTuple):
+    r"""How the labels are spread over the clusters.
+
+    Args:
+        distinct (torch.Tensor): The number of distinct labels in each cluster (distinct
+            l-diversity holds for the least of them).
+        t_closeness (torch.Tensor): The total variation distance, between 0 and 1, of the labels
+            in each cluster to the labels of all rows (t-closeness holds for the largest of them);
+            0 where a cluster has no labelled row.
+        num_homogeneous (int): The number of clusters with one label only: whoever knows the
+            cluster of a labelled row there knows its label.
+    """
+
+    distinct: Tensor
+    t_closeness: Tensor
+    num_homogeneous: int
+
+
+def label_homogeneity(labels: Any, y: Any, num_classes: int | None = None) -> LabelHomogeneity:
+    r"""Measures how much each cluster reveals about the labels of its members. A minimum size
+    does not hide these.
+
+    Args:
+        labels (torch.Tensor or numpy.ndarray): The cluster of each row.
+        y (torch.Tensor or numpy.ndarray): The label of each row, -1 where it has none. Rows
+            without a label are not counted.
+        num_classes (int, optional): The number of classes. If :obj:`None`, it is inferred.
+            (default: :obj:`None`)
+    """
+    clusters = as_labels(labels, len(labels), 'labels', lowest=0)
+    classes = as_labels(y, clusters.numel(), 'y')
+    if clusters.numel() == 0:
+        raise ValueError("'labels' must not be empty (got 0 rows)")
+    highest = int(classes.max())
+    if num_classes is None:
+        num_classes = max(highest + 1, 1)
+    check_positive('num_classes', num_classes)
+    if highest >= num_classes:
+        raise ValueError(f"'y' must lie below 'num_classes' = {num_classes} (got {highest})")
+
+    counts = label_counts(clusters, classes, int(clusters.max()) + 1, num_classes)
+    distinct = (counts > 0).sum(dim=1)
+    share = counts / counts.sum(dim=1, keepdim=True).clamp(min=1)  # [m, C]
+    overall = counts.sum(dim=0) / counts.sum().clamp(min=1)  # [C]
+    t_closeness = (share - overall).abs().sum(dim=1) / 2
+    t_closeness[distinct == 0] = 0.0
+    return LabelHomogeneity(distinct, t_closeness, int((distinct == 1).sum()))
+
+
+def label_counts(clusters: Tensor, classes: Tensor, num_clusters: int, num_classes: int) -> Tensor:
+    r"""Returns how often each label occurs in each cluster, :obj:`[num_clusters, num_classes]`."""
+    known = classes >= 0
+    flat = clusters[known] * num_classes + classes[known]
+    counts = torch.bincount(flat, minlength=num_clusters * num_classes)
+    return counts.view(num_clusters, num_classes)
 
 
 def diversify(
@@ -15,9 +77,9 @@ def diversify(
 ) -> tuple[Tensor, int]:
     r"""Returns an assignment in which every cluster has :obj:`min_labels` distinct labels.
 
-    A cluster that has too few fetches the rows it lacks from near clusters that can spare them,
-    and gives rows back where those would become too small. A cluster that cannot be helped in this
-    way is merged with the nearest one. Sizes never fall below :obj:`size_min`.
+    A cluster with too few labels takes rows with other labels from near clusters, and gives a row
+    in exchange where such a cluster would become too small. Where no exchange is possible, the
+    cluster is merged with the nearest one. Sizes never fall below :obj:`size_min`.
 
     Args:
         x (torch.Tensor): The rows, of shape :obj:`[num_rows, num_features]`.
@@ -37,23 +99,23 @@ def diversify(
     if not lacking:
         return labels, num_clusters
 
-    state = _State(x, labels.clone(), y, counts, size_min, min_labels)
-    for cluster, near in zip(lacking, state.neighbors(torch.tensor(lacking)), strict=True):
-        state.help(cluster, near)
-    state.merge_all()
-    _, labels = state.labels.unique(return_inverse=True)
+    clusters = _Clusters(x, labels.clone(), y, counts, size_min, min_labels)
+    for cluster, near in zip(lacking, clusters.neighbors(torch.tensor(lacking)), strict=True):
+        clusters.add_labels(cluster, near)
+    clusters.merge_all()
+    _, labels = clusters.labels.unique(return_inverse=True)
     return labels, int(labels.max()) + 1
 
 
-class _State:
-    r"""Clusters while rows move between them: members, label counts, and centres at the start."""
+class _Clusters:
+    r"""Clusters while rows move between them: members, label counts, and the initial centres."""
 
     def __init__(
         self, x: Tensor, labels: Tensor, y: Tensor, counts: Tensor, size_min: int, min_labels: int
     ) -> None:
         self.x, self.labels, self.y, self.counts = x, labels, y, counts
         self.size_min, self.min_labels = size_min, min_labels
-        centers, self.sizes = centers_of(x, labels, counts.size(0))
+        centers, self.sizes = centers_and_sizes(x, labels, counts.size(0))
         self.offset = centers.mean(dim=0)
         self.centers = (centers - self.offset).to(work_dtype(x.dtype))
         order = labels.argsort(stable=True)
@@ -79,18 +141,18 @@ class _State:
             out.append(dist.topk(count, largest=False).indices)
         return torch.cat(out)
 
-    def help(self, cluster: int, near: Tensor) -> None:
-        r"""Fetches rows with new labels until there are enough of them, or none can be had."""
+    def add_labels(self, cluster: int, near: Tensor) -> None:
+        r"""Takes rows with new labels from near clusters until there are enough, or no more."""
         while self.distinct(cluster) < self.min_labels and near.numel() > 0:
-            if not self.fetch(cluster, near):
+            if not self.take_row(cluster, near):
                 return
 
-    def fetch(self, cluster: int, near: Tensor) -> bool:
+    def take_row(self, cluster: int, near: Tensor) -> bool:
         r"""Moves the cheapest row with a new label into the cluster, if there is one."""
         rows = torch.cat([self.members[c] for c in near.tolist()])
         source, label = self.labels[rows], self.y[rows]
         new = (label >= 0) & (self.counts[cluster, label] == 0)
-        # The giver must stay diverse; one that is itself lacking must not lose a label either.
+        # The source may lose a label only if it has more of them than it needs.
         distinct = (self.counts[near] > 0).sum(dim=1)
         position = torch.zeros(self.counts.size(0), dtype=torch.long)
         position[near] = torch.arange(near.numel())
@@ -103,19 +165,19 @@ class _State:
         regret = self.distance(rows, target) - self.distance(rows, source)
         for choice in regret.argsort(stable=True).tolist():
             giver = int(source[choice])
-            back: int | None = None
+            exchange: int | None = None
             if int(self.sizes[giver]) <= self.size_min:
-                back = self.give_back(cluster, giver)
-                if back is None:
+                exchange = self.row_to_exchange(cluster, giver)
+                if exchange is None:
                     continue
             self.move(int(rows[choice]), cluster)
-            if back is not None:
-                self.move(back, giver)
+            if exchange is not None:
+                self.move(exchange, giver)
             return True
         return False
 
-    def give_back(self, cluster: int, giver: int) -> int | None:
-        r"""The row that the cluster misses least: unlabelled, or with a label that it has twice."""
+    def row_to_exchange(self, cluster: int, giver: int) -> int | None:
+        r"""The cheapest row to give: unlabelled, or with a label that the cluster has twice."""
         rows = self.members[cluster]
         label = self.y[rows]
         rows = rows[(label < 0) | (self.counts[cluster, label] > 1)]
@@ -137,7 +199,7 @@ class _State:
             self.counts[cluster, label] += 1
 
     def merge_all(self) -> None:
-        r"""Merges what still lacks labels with its nearest cluster, again and again."""
+        r"""Merges clusters with too few labels into near ones until none is left."""
         while True:
             lacking = self.alive & ((self.counts > 0).sum(dim=1) < self.min_labels)
             if not bool(lacking.any()):
@@ -147,7 +209,7 @@ class _State:
                     self.merge(cluster)
 
     def merge(self, cluster: int) -> None:
-        r"""Joins the cluster to its nearest neighbour that has a label it lacks, if any has."""
+        r"""Merges the cluster into its nearest neighbour that adds a label, if any does."""
         near = self.neighbors(torch.tensor([cluster]))[0]
         adds = (self.counts[near] > 0) & (self.counts[cluster] == 0)
         useful = adds.any(dim=1).nonzero().view(-1)

@@ -1,4 +1,4 @@
-r"""Differentially private k-means: clusters from a prefix tree with noisy counts and sums."""
+r"""Differentially private k-means: centres from prefix trees, noisy counts and noisy sums."""
 
 from __future__ import annotations
 
@@ -13,83 +13,98 @@ from torch_geometric_cgt.privacy.budget import Budget
 from torch_geometric_cgt.privacy.entry import Entry
 from torch_geometric_cgt.privacy.ledger import Ledger
 from torch_geometric_cgt.privacy.mechanisms import noisy_median, row_norms
-from torch_geometric_cgt.quantizer.private_centers import centers_per_label, centers_without_labels
-from torch_geometric_cgt.quantizer.private_plan import (
+from torch_geometric_cgt.quantizer.base import Quantizer
+from torch_geometric_cgt.quantizer.feature_space import multiply_rows, random_projection, unit_rows
+from torch_geometric_cgt.quantizer.private_centers import (
+    PrivateCenters,
+    centers_per_label,
+    centers_without_labels,
+    shrink_means,
+)
+from torch_geometric_cgt.quantizer.private_kmeans_plan import (
     MEDIAN_STEPS,
     STAGES,
-    Plan,
+    PrivateKMeansPlan,
     check_entries,
     noise_of,
     plan_clustering,
 )
-from torch_geometric_cgt.quantizer.projection import multiply_rows, random_projection, unit_rows
-from torch_geometric_cgt.quantizer.shrink import shrink_means
-from torch_geometric_cgt.quantizer.validate import as_labels, as_matrix, check_positive
+from torch_geometric_cgt.quantizer.validation import as_labels, as_matrix
+from torch_geometric_cgt.utils.checks import check_positive
 
 SPACES = ('features', 'projected')
-LOG_NORMS = (-32.0, 32.0)  # where the logarithm (base 2) of the median length is sought
+LOG_NORMS = (-32.0, 32.0)  # The range in which log2 of the median length is searched.
 
 
-class PrivateKMeans:
-    r"""Clusters whose centres are differentially private, for one row per node.
+class PrivateKMeans(Quantizer):
+    r"""K-means with differentially private centres, where each row is one node.
 
-    Each row is divided by its length, which needs no other row. Hashes (signs
-    of random projections) are the same for rows that are close to each other;
-    a prefix tree of them is grown by noisy counts. Its leaves give noisy
-    means, ordinary k-means on these gives the first centres, and a few steps of
-    Lloyd with noisy sums and counts of the rows give centres in the space of
-    the features, the codebook. A row belongs to the centre that is nearest to
-    it, which takes the row itself and private centres only.
+    Each row is divided by its length, which depends on this row only. Rows are
+    hashed by the signs of random projections, which agree for most rows that
+    are close to each other. A prefix tree of the hashes is grown by noisy
+    counts. Ordinary k-means on the noisy means of its leaves gives the first
+    clusters. A few Lloyd steps with noisy sums and counts of the rows give the
+    centres, which are the codebook. Each row is assigned to its nearest
+    centre.
 
-    With :obj:`per_label=True`, each label has a tree of its own, whose leaves are
-    the clusters: few, and large enough for their noise. Rows still go to the
-    nearest centre, whatever their label. This is better wherever there are
-    labels, and much better on small graphs.
+    With :obj:`per_label=True`, each label has its own prefix tree, whose leaves
+    are the clusters. These are few, and large compared with the noise. Rows
+    are still assigned to the nearest centre of any label. This is better
+    wherever there are labels, and much better on small graphs.
 
-    **Private** are the centres (:obj:`cluster_centers_`, :obj:`scale_`,
+    The centres are **private** (:obj:`cluster_centers_`, :obj:`scale_` and
     :obj:`counts_`). The clusters of the rows (:obj:`labels_`) are **not**: they
-    may only be used inside of another private mechanism. The numbers of rows,
-    features and labels are taken to be known.
+    may only be used inside another private mechanism. The numbers of rows,
+    features and labels are assumed to be public.
+
+    :func:`sklearn.base.clone` gives a quantizer that shares the
+    :obj:`generator`, so that no noise is drawn twice.
 
     Args:
-        epsilon (float, optional): The budget, unless :meth:`fit` is given
-            entries with noise. (default: :obj:`None`)
+        epsilon (float, optional): The budget, which also decides on the number
+            of clusters. (default: :obj:`None`)
         delta (float, optional): The failure probability. By default,
             :math:`n^{-1.1}`. (default: :obj:`None`)
         n_clusters (int, optional): The largest number of clusters. By default,
             what the budget allows. (default: :obj:`None`)
-        per_label (bool, optional): Whether each label has clusters of its own.
+        per_label (bool, optional): Whether each label has its own clusters.
             (default: :obj:`False`)
         space (str, optional): The space of the centres: :obj:`"features"`, or
             :obj:`"projected"` for that of a public random projection.
             (default: :obj:`"features"`)
         n_components (int, optional): The number of dimensions of the
-            projection. By default, 24 to find clusters in, 128 to release.
+            projection. By default, 128 for :obj:`space="projected"`, and 24 for
+            the projection that finds the first clusters.
             (default: :obj:`None`)
-        num_steps (int, optional): The number of steps of Lloyd, without
-            labels. (default: :obj:`3`)
+        num_steps (int, optional): The number of Lloyd steps, without
+            :obj:`per_label`. (default: :obj:`3`)
         nonnegative (bool, optional): Whether features are known not to be
-            negative, as counts of words are. (default: :obj:`False`)
-        accept_large_delta (bool, optional): Whether a delta above :math:`1 / n`
-            is meant. (default: :obj:`False`)
-        random_state (int, optional): The seed of projection and hashes, which
-            is no secret. (default: :obj:`0`)
+            negative, as word counts are. (default: :obj:`False`)
+        accept_large_delta (bool, optional): Whether to accept a :obj:`delta`
+            above :math:`1 / n`. (default: :obj:`False`)
+        random_state (int, optional): The seed of the projection and of the
+            hashes, which is public. (default: :obj:`0`)
         generator (torch.Generator, optional): The source of the noise. By
-            default, the operating system. With a generator, whoever knows its
-            seed can take the noise away again. (default: :obj:`None`)
+            default, the operating system. Whoever knows the seed of a
+            generator can remove the noise. (default: :obj:`None`)
 
     Attributes:
         cluster_centers_ (numpy.ndarray): The codebook, private.
         counts_ (numpy.ndarray): The noisy number of rows of each cluster when
             its centre was computed, private.
-        scale_ (float): About the median length of a row, private.
-        entries_ (list[Entry]): What it cost, for a ledger.
-        seen_ (dict): What the centres were made of: noisy sums of rows,
-            :obj:`"sums"`, with their :obj:`"sum_label"`, private; and
-            :obj:`"sum_index"`, the sum that each row is in, not private.
-        projection_ (numpy.ndarray): The public projection, where there is one.
+        scale_ (float): An estimate of the median length of a row, private.
+        entries_ (list[Entry]): The privacy cost, for a ledger.
+        noisy_sums_ (dict): The noisy sums of rows that the centres were
+            computed from, :obj:`"sums"`, and their labels, :obj:`"sum_label"`,
+            private; and the sum that each row is in, :obj:`"sum_index"`, not
+            private.
+        projection_ (numpy.ndarray): The public projection, with
+            :obj:`space="projected"`.
         labels_ (numpy.ndarray): The cluster of each row, not private.
+        n_features_in_ (int): The number of columns given to :meth:`fit`.
     """
+
+    _centers: PrivateCenters
 
     def __init__(
         self,
@@ -117,9 +132,10 @@ class PrivateKMeans:
         self.random_state = random_state
         self.generator = generator
 
-    def plan(self, num_rows: int, num_labels: int | None = None) -> Plan:
-        r"""The shape of the clustering, from the budget and public numbers; its
-        :meth:`entries` go into a ledger that is calibrated as a whole.
+    def plan(self, num_rows: int, num_labels: int | None = None) -> PrivateKMeansPlan:
+        r"""Returns the plan of the clustering, from the budget and public numbers.
+
+        Its :meth:`entries` go into a ledger that is calibrated as a whole.
 
         Args:
             num_rows (int): The number of rows.
@@ -155,12 +171,12 @@ class PrivateKMeans:
                 ``[n, F]``.
             y (torch.Tensor or numpy.ndarray, optional): The label of each row,
                 -1 where it has none. (default: :obj:`None`)
-            entries (list[Entry], optional): Those of :meth:`plan`, with the
-                noise that a ledger found for them. By default, the budget is
-                spent on this clustering alone. (default: :obj:`None`)
-            num_labels (int, optional): The number of labels, where it is known
-                without looking. By default, one more than the largest one.
-                (default: :obj:`None`)
+            entries (list[Entry], optional): The entries of :meth:`plan` with
+                their noise from a calibrated ledger. By default, the whole
+                budget is spent on this clustering. (default: :obj:`None`)
+            num_labels (int, optional): The number of labels, if it is known
+                independently of the data. By default, one more than the
+                largest label. (default: :obj:`None`)
         """
         x = as_matrix(X).cpu()
         classes = None if y is None else as_labels(y, x.size(0))
@@ -188,36 +204,54 @@ class PrivateKMeans:
         if self.space == 'projected':
             self.projection_ = self._projection(x.size(1)).numpy()
         if plan.per_label and classes is not None:
-            self._private = centers_per_label(
+            centers = centers_per_label(
                 rows, classes, plan, entries, self.random_state, self.generator
             )
         else:
             projection = self._projection(x.size(1)) if self.space == 'features' else None
-            self._private = centers_without_labels(
+            centers = centers_without_labels(
                 rows, projection, plan, entries, self.random_state, self.generator
             )
-        centers, nonnegative = self._private, self.nonnegative and self.space == 'features'
+        nonnegative = self.nonnegative and self.space == 'features'
         means = shrink_means(centers.means, centers.noise, nonnegative)
+        self._centers = centers
         self.cluster_centers_ = (self.scale_ * means).numpy()
-        self.seen_ = centers.seen()
+        self.noisy_sums_ = centers.noisy_sums()
         self.counts_ = centers.count.numpy()
         self.labels_ = centers.nearest(rows).numpy()
+        self.n_features_in_ = x.size(1)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        r"""The cluster of each row: a function of the row and of private centres."""
-        return self._private.nearest(self._rows(as_matrix(X).cpu())).numpy()
+        r"""Returns the nearest centre of each row of :obj:`X`, :obj:`int64`.
+
+        Distances are corrected for the noise of the centres. The rows given to
+        :meth:`fit` are assigned by the same rule, so that the result for them
+        is :obj:`labels_`. The result depends on a row itself and on private
+        centres only, and is **not** private.
+
+        Args:
+            X (torch.Tensor or numpy.ndarray): The rows, dense or sparse (COO,
+                CSR), in the space given to :meth:`fit`.
+        """
+        return super().predict(X)
+
+    def _nearest_center(self, x: Tensor) -> Tensor:
+        return self._centers.nearest(self._rows(x))
 
     def transform(self, X: Any) -> np.ndarray:
-        r"""The rows as clusters were sought among them, times :obj:`scale_`:
-        centres are private means of these, and not of the rows as they were.
+        r"""Returns the rows as they were clustered, times :obj:`scale_`. The
+        centres are private means of these rows, not of the original ones.
+
+        Args:
+            X (torch.Tensor or numpy.ndarray): The rows, dense or sparse.
         """
         rows = self._rows(as_matrix(X).cpu())
         dense = rows if rows.layout == torch.strided else rows.to_dense()
         return (self.scale_ * dense).numpy()
 
     def _rows(self, x: Tensor) -> Tensor:
-        r"""Rows of length one, in the space of the centres."""
+        r"""Returns rows of length one, in the space of the centres."""
         rows = unit_rows(x)
         if self.space == 'features':
             return rows
@@ -226,11 +260,3 @@ class PrivateKMeans:
     def _projection(self, num_features: int) -> Tensor:
         size = self.n_components or (128 if self.space == 'projected' else 24)
         return random_projection(num_features, size, self.random_state)
-
-    def __repr__(self) -> str:
-        values = ', '.join(
-            f'{name}={value!r}'
-            for name, value in vars(self).items()
-            if not name.endswith('_') and not name.startswith('_') and name != 'generator'
-        )
-        return f'{self.__class__.__name__}({values})'

@@ -1,27 +1,27 @@
-r"""K-means with a minimum cluster size by the k-means-constrained package, for few rows."""
+r"""K-means with a minimum cluster size, by the k-means-constrained package; for few rows."""
 
 import numpy as np
 import torch
 from k_means_constrained import KMeansConstrained
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.base import Quantizer
-from torch_geometric_cgt.quantizer.distance import centers_of, inertia_of
+from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
+from torch_geometric_cgt.quantizer.centers import centers_and_sizes, inertia_of
 from torch_geometric_cgt.utils.memory import check_memory
 
-# The package rounds 1,000 times a distance to 32 bits. Within this radius it neither overflows
-# nor loses digits that matter.
+# The package rounds 1,000 times a distance to a 32-bit integer. Rows are scaled to this radius,
+# where these integers neither overflow nor lose relevant digits.
 RADIUS = 5e5
 BYTES_PER_ARC = 150  # Measured: one arc from each row to each cluster, in NumPy and in the solver.
 
 
-class ConstrainedKMeans(Quantizer):
+class ConstrainedKMeans(KAnonymousQuantizer):
     r"""K-means that assigns rows by an exact flow over all pairs of rows and clusters.
 
-    It wraps :obj:`k_means_constrained.KMeansConstrained` (k-means++ start). What is released is
-    its assignment, never the nearest centre, which would break the minimum size. Time grows
-    steeply: use it up to some 10,000 rows and
-    :class:`~torch_geometric_cgt.quantizer.FlowKMeans` beyond.
+    It wraps :obj:`k_means_constrained.KMeansConstrained` with a k-means++ start. :obj:`labels_`
+    is the assignment of the flow, since nearest centres would break the minimum size. Use it for
+    up to about 10,000 rows, and :class:`~torch_geometric_cgt.quantizer.FlowKMeans` for more: time
+    grows faster than the number of rows.
 
     Args:
         n_clusters (int): The number of clusters, at most :obj:`num_rows // size_min`.
@@ -57,7 +57,7 @@ class ConstrainedKMeans(Quantizer):
         z = x.double() - x.mean(dim=0, dtype=torch.float64)
         radius = float(z.norm(dim=1).max())
         if radius == 0.0 or self.n_clusters == 1:
-            # Nothing to compare: any assignment of equal rows is as good.
+            # Equal rows or one cluster: every assignment is optimal.
             labels = torch.arange(num_rows) % self.n_clusters
         else:
             model = KMeansConstrained(
@@ -71,5 +71,5 @@ class ConstrainedKMeans(Quantizer):
             model.fit((z * (RADIUS / radius)).numpy())
             labels = torch.from_numpy(np.asarray(model.labels_, dtype=np.int64))
             num_iter = int(model.n_iter_)
-        centers, _ = centers_of(x, labels, self.n_clusters)
+        centers, _ = centers_and_sizes(x, labels, self.n_clusters)
         return labels, [inertia_of(x, labels, centers)], num_iter

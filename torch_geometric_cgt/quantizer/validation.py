@@ -1,4 +1,4 @@
-r"""Checks of what a caller hands over; every message names the value and what to do."""
+r"""Checks of the matrices, labels and sizes given to a clustering."""
 
 import math
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_geometric_cgt.utils.checks import check_positive
 from torch_geometric_cgt.utils.rows import row_blocks, rows_per_block, work_dtype
 
 
@@ -15,7 +16,7 @@ def as_matrix(x: Any, name: str = 'X') -> Tensor:
 
     Args:
         x (torch.Tensor or array-like): The matrix, dense or sparse.
-        name (str, optional): What to call it in messages. (default: :obj:`"X"`)
+        name (str, optional): The name of the argument, for messages. (default: :obj:`"X"`)
     """
     if not isinstance(x, Tensor):
         array = np.asarray(x)
@@ -58,13 +59,6 @@ def check_sizes(num_rows: int, n_clusters: int, size_min: int) -> None:
         )
 
 
-def check_positive(name: str, value: Any) -> None:
-    r"""Checks that :obj:`value` is a whole number of at least one."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < 1:
-        raise ValueError(f"'{name}' must be a positive integer (got {value!r})")
-
-
 def as_labels(y: Any, num_rows: int, name: str = 'y', lowest: int = -1) -> Tensor:
     r"""Returns :obj:`y` as a vector of :obj:`num_rows` integers not below :obj:`lowest`."""
     y = y.detach().cpu() if isinstance(y, Tensor) else torch.from_numpy(np.array(y))
@@ -99,6 +93,7 @@ def check_diversity(y: Tensor | None, min_labels: int | None) -> None:
 
 
 def _check_finite(x: Tensor, name: str) -> None:
+    r"""Raises an error for values that are not finite, or so large that their squares overflow."""
     largest = 0.0
     if x.layout == torch.strided:
         blocks = (block for _, _, block in row_blocks(x, rows_per_block(x.size(1))))
@@ -117,9 +112,10 @@ def _check_finite(x: Tensor, name: str) -> None:
 
 
 def _largest(values: Tensor, name: str) -> float:
+    r"""Returns the largest magnitude, and raises an error where it is not finite."""
     if values.numel() == 0:
         return 0.0
-    largest = float(values.abs().max())  # NaN and infinity both survive a maximum.
+    largest = float(values.abs().max())  # NaN and infinity propagate through the maximum.
     if not math.isfinite(largest):
         bad = int((~values.isfinite()).sum())
         raise ValueError(
