@@ -29,7 +29,7 @@ from torch_geometric_cgt.pipeline.work import Outcome, once
 from torch_geometric_cgt.privacy import DiscreteGaussian, Ledger
 from torch_geometric_cgt.privacy.mechanisms import noisy_histogram
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
-from torch_geometric_cgt.sampler.capped import cap_parents
+from torch_geometric_cgt.sampler.bounded_degree import cap_parents
 from torch_geometric_cgt.training import World, sample
 
 SPLITS = (0, 1, 2, 4)  # none, training, validation, test; of several, the first one

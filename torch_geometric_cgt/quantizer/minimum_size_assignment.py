@@ -8,6 +8,7 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from torch import Tensor
 
 from torch_geometric_cgt.quantizer.centers import squared_distance, standardize
+from torch_geometric_cgt.utils.ranks import rank_among_equals
 from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, work_dtype
 
 NUM_PARTS = 32  # Parts per split: few enough to be quick, enough to follow the shape of the data.
@@ -85,7 +86,7 @@ def assign_greedily(x: Tensor, centers: Tensor, size_min: Tensor) -> Tensor:
             ]
         )
         order = (new_dist - dist[rows]).argsort(stable=True)
-        allowed = _rank_in_group(labels[rows[order]]) < spare[labels[rows[order]]]
+        allowed = rank_among_equals(labels[rows[order]]) < spare[labels[rows[order]]]
         chosen = order[allowed][:lacking]
         moved = rows[chosen]
         sizes -= torch.bincount(labels[moved], minlength=num_clusters)
@@ -227,14 +228,3 @@ def _apportion(sizes: Tensor, total: int) -> Tensor:
     left = total - sizes.numel() - int(share.sum())
     share[(quota - share).argsort(descending=True, stable=True)[:left]] += 1
     return share + 1
-
-
-def _rank_in_group(group: Tensor) -> Tensor:
-    r"""Returns how many earlier entries have the same value, for each entry."""
-    order = group.argsort(stable=True)
-    sizes = torch.bincount(group)
-    first = sizes.cumsum(0) - sizes
-    position = torch.arange(group.numel(), device=group.device)
-    rank = torch.empty_like(group)
-    rank[order] = position - first[group[order]]
-    return rank

@@ -127,7 +127,7 @@ def test_wrong_samplers(wrong):
 @pytest.mark.parametrize(
     'make, message',
     [
-        (lambda: LADIESSampler(batch_size=0), "'batch_size' must be an integer >= 1 .got 0"),
+        (lambda: LADIESSampler(batch_size=0), "'batch_size' must be a positive integer .got 0"),
         (lambda: FastGCNSampler(layer_size=2.5), "'layer_size' .* .got 2.5"),
         (lambda: ClusterSampler(num_parts=-1), "'num_parts' .* .got -1"),
         (lambda: ClusterSampler(backend='metis'), "'auto', 'pyg', 'torch' .got 'metis'"),

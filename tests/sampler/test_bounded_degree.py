@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.privacy import CappedSample
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
-from torch_geometric_cgt.sampler.capped import cap_parents
+from torch_geometric_cgt.sampler.bounded_degree import cap_parents
 
 
 def edges(num_nodes, num_edges, seed):

@@ -1,4 +1,4 @@
-r"""GraphSAINT: computation graphs inside subgraphs of random walks."""
+r"""GraphSAINT: trees inside subgraphs of random walks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from torch_geometric.data import Data
 from torch_geometric.loader import GraphSAINTRandomWalkSampler
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.sampler.backend import check_backend, from_pyg
 from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children
-from torch_geometric_cgt.sampler.subgraphs import sample_trees_within
-from torch_geometric_cgt.sampler.validate import check_positive
+from torch_geometric_cgt.sampler.subgraphs import check_backend, from_pyg, sample_trees_within
+from torch_geometric_cgt.utils.checks import check_positive
 
 
 @dataclass(frozen=True)
@@ -27,18 +26,20 @@ class SAINTSampler:
     in-neighbours, as trees do. Inside its subgraph, a node has all its
     neighbours, or as many as its fan-out (see :class:`SubgraphSampler`).
 
-    PyG's :class:`~torch_geometric.loader.GraphSAINTRandomWalkSampler` walks
-    with :obj:`torch-sparse`: one pass, with as many starts as the graph has
-    nodes. Roots that no walk met then start walks in plain torch. Without
-    :obj:`torch-sparse` these are all roots, each the start of one walk.
+    With :obj:`torch-sparse`, PyG's
+    :class:`~torch_geometric.loader.GraphSAINTRandomWalkSampler` makes as many
+    walks as the graph has nodes. Plain torch then makes one walk from each
+    root that no walk has visited. Without :obj:`torch-sparse`, these are all
+    roots.
 
     Args:
-        batch_size (int, optional): The number of walks of a subgraph.
+        batch_size (int, optional): The number of walks per subgraph.
             (default: :obj:`512`)
         walk_length (int, optional): The number of steps of a walk.
             (default: :obj:`2`)
         backend (str, optional): :obj:`'pyg'`, :obj:`'torch'`, or
-            :obj:`'auto'`: PyG where it can. (default: :obj:`'auto'`)
+            :obj:`'auto'`: PyG if :obj:`torch-sparse` is
+            installed. (default: :obj:`'auto'`)
     """
 
     batch_size: int = 512
@@ -46,7 +47,8 @@ class SAINTSampler:
     backend: str = 'auto'
 
     def __post_init__(self) -> None:
-        check_positive(batch_size=self.batch_size, walk_length=self.walk_length)
+        check_positive('batch_size', self.batch_size)
+        check_positive('walk_length', self.walk_length)
         check_backend(self.backend)
 
     def __call__(
@@ -67,8 +69,8 @@ class SAINTSampler:
         return sample_trees_within(graph, subgraphs, root, shape, generator)
 
     def _from_pyg(self, graph: InNeighbors, generator: torch.Generator | None) -> list[Tensor]:
-        # PyG walks along the edges: here they point from a node to its in-neighbours. Its walks
-        # do not end where there is none, but read beyond the row: a loop lets them rest.
+        # PyG walks along the edges, so they point from a node to its in-neighbours here. At a
+        # node without any, PyG reads beyond the row: a self-loop prevents that.
         lone = (graph.ptr.diff() == 0).nonzero().view(-1)
         ends = torch.cat([graph.target, lone]), torch.cat([graph.source, lone])
         data = Data(edge_index=torch.stack(ends).cpu(), num_nodes=graph.num_nodes)
@@ -81,7 +83,7 @@ class SAINTSampler:
         )
         device = graph.ptr.device
         seed = torch.randint(2**31, (1,), generator=generator, device=device)
-        with torch.random.fork_rng(devices=[]):  # the extension draws from the global state
+        with torch.random.fork_rng(devices=[]):  # The extension draws from the global state.
             torch.default_generator.manual_seed(int(seed))
             return [subgraph.n_id.to(device) for subgraph in loader]
 
@@ -89,8 +91,8 @@ class SAINTSampler:
 def random_walks(
     graph: InNeighbors, start: Tensor, walk_length: int, generator: torch.Generator | None = None
 ) -> Tensor:
-    r"""Walks from each node to a random in-neighbour, and from there on. A node
-    without in-neighbours is not left.
+    r"""Makes one random walk from each node along in-neighbours. A walk stays at
+    a node without in-neighbours.
 
     Args:
         graph (InNeighbors): The graph.

@@ -8,8 +8,8 @@ from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import UnsupportedError
 from torch_geometric_cgt.sampler import InNeighbors, SAINTSampler
-from torch_geometric_cgt.sampler import saint as module
-from torch_geometric_cgt.sampler.saint import random_walks
+from torch_geometric_cgt.sampler import graph_saint as module
+from torch_geometric_cgt.sampler.graph_saint import random_walks
 
 
 def path() -> InNeighbors:

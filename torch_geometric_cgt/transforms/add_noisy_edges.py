@@ -12,13 +12,14 @@ from torch_geometric_cgt.transforms.duplicate_encode import check_edges
 
 @functional_transform('add_noisy_edges')
 class AddNoisyEdges(BaseTransform):
-    r"""Adds edges from nodes drawn uniformly at random to every node, as in
-    the paper's first two scenarios (functional name:
-    :obj:`add_noisy_edges`). Let the fan-outs of computation graphs grow by as
-    many, so that real neighbours are not pushed out.
+    r"""Adds edges from uniformly drawn nodes to every node, as in the paper's
+    first two scenarios (functional name: :obj:`add_noisy_edges`).
+
+    Increase the fan-outs of computation graphs by the same number, so that
+    noisy neighbours do not displace real ones.
 
     Args:
-        num_edges (int): The number of incoming edges that each node gets.
+        num_edges (int): The number of incoming edges added to each node.
         seed (int, optional): The seed of the draws. (default: :obj:`0`)
     """
 

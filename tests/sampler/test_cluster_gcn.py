@@ -7,8 +7,8 @@ from tests.conftest import random_graph
 from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.errors import UnsupportedError
 from torch_geometric_cgt.sampler import ClusterSampler, InNeighbors
-from torch_geometric_cgt.sampler import cluster as module
-from torch_geometric_cgt.sampler.partition import partition
+from torch_geometric_cgt.sampler import cluster_gcn as module
+from torch_geometric_cgt.sampler.cluster_gcn import partition
 
 
 def communities(num: int, size: int, seed: int = 0) -> InNeighbors:

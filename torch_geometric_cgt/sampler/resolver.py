@@ -1,11 +1,11 @@
-r"""Tree samplers by name."""
+r"""The tree samplers by name."""
 
 from __future__ import annotations
 
-from torch_geometric_cgt.sampler.cluster import ClusterSampler
+from torch_geometric_cgt.sampler.cluster_gcn import ClusterSampler
+from torch_geometric_cgt.sampler.graph_saint import SAINTSampler
 from torch_geometric_cgt.sampler.layerwise import FastGCNSampler, LADIESSampler
-from torch_geometric_cgt.sampler.saint import SAINTSampler
-from torch_geometric_cgt.sampler.trees import TreeSampler, sample_trees
+from torch_geometric_cgt.sampler.neighbors import TreeSampler, sample_trees
 
 SAMPLERS: dict[str, TreeSampler] = {
     'neighbor': sample_trees,
@@ -17,8 +17,11 @@ SAMPLERS: dict[str, TreeSampler] = {
 
 
 def tree_sampler(sampler: str | TreeSampler) -> TreeSampler:
-    r"""The tree sampler of a name, with its default arguments; a tree sampler
-    is its own.
+    r"""Returns the tree sampler with this name and its default arguments.
+
+    Args:
+        sampler (str or TreeSampler): The name, or a tree sampler, which is
+            returned as it is.
     """
     if isinstance(sampler, str) and sampler in SAMPLERS:
         return SAMPLERS[sampler]
