@@ -78,7 +78,7 @@ class PrivateCenters:
         product = multiply_rows(rows, self.centers.t())
         return (length.to(product.dtype) - 2 * product).argmin(dim=1)
 
-    def noisy_sums(self) -> dict[str, Tensor]:
+    def sums(self) -> dict[str, Tensor]:
         r"""Returns the noisy sums of rows, :obj:`"sums"`, ``[m, d]``, before
         shrinkage; the sum that each row is in, :obj:`"sum_index"`, ``[n]``, which
         is not private; and :obj:`"sum_label"`, ``[m]``, if sums have labels.

@@ -216,7 +216,7 @@ class PrivateKMeans(Quantizer):
         means = shrink_means(centers.means, centers.noise, nonnegative)
         self._centers = centers
         self.cluster_centers_ = (self.scale_ * means).numpy()
-        self.noisy_sums_ = centers.noisy_sums()
+        self.noisy_sums_ = centers.sums()
         self.counts_ = centers.count.numpy()
         self.labels_ = centers.nearest(rows).numpy()
         self.n_features_in_ = x.size(1)

@@ -35,7 +35,7 @@ class PrivateKMeansPlan:
     r"""The plan of a private clustering. It follows from public numbers.
 
     Args:
-        per_label (bool): Whether each label has clusters of its own.
+        per_label (bool): Whether each label has its own clusters.
         num_trees (int): The number of prefix trees: one per label, or one.
         depth (int): The largest number of bits of a prefix.
         leaf_min (float): The smallest noisy count of a leaf that results from
