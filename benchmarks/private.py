@@ -25,7 +25,6 @@ from statistics import mean
 import torch
 from cells import add_cell, read_cells
 from torch import Tensor
-from torch_geometric_cgt.pipeline import DifferentialPrivacy
 
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
@@ -33,6 +32,7 @@ from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.evaluate import tree_sets
 from torch_geometric_cgt.benchmark.training import GNNConfig, test_gnn, train_gnn
 from torch_geometric_cgt.datasets import load_source
+from torch_geometric_cgt.pipeline import DifferentialPrivacy
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.privacy import mechanisms

@@ -26,7 +26,6 @@ from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.rows import as_rows
 from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
-from torch_geometric_cgt.pipeline import KAnonymousPipeline
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.sampler import sample_trees

@@ -45,7 +45,7 @@ def test_imports_go_down(copy):
         ('privacy/ledger.py', 'from torch_geometric_cgt.quantizer import FlowKMeans'),
         ('pipeline/build.py', 'from torch_geometric_cgt.release import Card'),
         ('nn/layout.py', 'from torch_geometric_cgt.privacy import Ledger'),
-        ('quantizer/means.py', 'from torch_geometric_cgt.data import TreeShape'),
+        ('quantizer/centers.py', 'from torch_geometric_cgt.data import TreeShape'),
         ('benchmark/metrics.py', 'from torch_geometric_cgt.audit import run_audit'),
         ('data/tree.py', 'def hidden():\n    from torch_geometric_cgt.nn import CGTGenerator'),
     ],

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torch_geometric_cgt.errors import NotEnoughMemoryError
-from torch_geometric_cgt.quantizer import FlowKMeans
+from torch_geometric_cgt.quantizer import ConstrainedKMeans, FlowKMeans
+from torch_geometric_cgt.quantizer.flow_kmeans import split_into_cells
 
 KINDS = ['normal', 'duplicates', 'constant columns', 'zeros', 'clumps', 'offset', 'tiny', 'huge']
 
@@ -131,8 +132,6 @@ def test_minimum_binds():
 
 
 def test_close_to_exact():
-    from torch_geometric_cgt.quantizer import ConstrainedKMeans
-
     x = make_rows('normal', 600, 8, 0)
     exact = np.mean([ConstrainedKMeans(20, 30, random_state=s).fit(x).inertia_ for s in range(2)])
     ours = np.mean([FlowKMeans(20, 30, random_state=s).fit(x).inertia_ for s in range(2)])
@@ -175,3 +174,22 @@ def test_refuses_more_memory_than_there_is(monkeypatch):
     monkeypatch.setattr('torch_geometric_cgt.utils.memory.available_memory', lambda _: 10**6)
     with pytest.raises(NotEnoughMemoryError, match="'cell_size'"):
         FlowKMeans(10, 5).fit(make_rows('normal', 100, 4, 0))
+
+
+@pytest.mark.parametrize('equal', [False, True])
+def test_split_into_cells(equal):
+    generator = torch.Generator().manual_seed(0)
+    centers = torch.ones(200, 3) if equal else torch.randn(200, 3, generator=generator)
+    sizes = torch.randint(30, 60, (200,), generator=generator)
+    cells, num_cells = split_into_cells(centers, sizes, 1000, 8, generator)
+    rows = torch.zeros(num_cells, dtype=torch.long).index_add_(0, cells, sizes)
+    assert int(rows.max()) <= 1000 and int(torch.bincount(cells).min()) >= 5
+    other, _ = split_into_cells(centers, sizes, 1000, 8, generator)
+    assert not torch.equal(cells, other)  # New cells in each step.
+
+
+def test_cells_keep_a_least_number_of_clusters():
+    cells, num_cells = split_into_cells(
+        torch.randn(40, 2), torch.full((40,), 10**6), 10, 8, torch.Generator().manual_seed(0)
+    )
+    assert int(torch.bincount(cells).min()) >= 8 and num_cells > 1

@@ -11,7 +11,7 @@ from torch_geometric_cgt import Quantize
 from torch_geometric_cgt.errors import AnonymityError, BudgetError, SourceError
 from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.quantizer import FlowKMeans
-from torch_geometric_cgt.quantizer.private_plan import STAGES
+from torch_geometric_cgt.quantizer.private_kmeans_plan import STAGES
 from torch_geometric_cgt.transforms.quantize import verify_sizes
 
 

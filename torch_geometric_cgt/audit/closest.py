@@ -12,7 +12,7 @@ from torch_geometric_cgt.audit.check import Check
 from torch_geometric_cgt.audit.rates import area
 from torch_geometric_cgt.audit.records import Records
 from torch_geometric_cgt.data import TokenTrees, TreeShape
-from torch_geometric_cgt.quantizer.distance import squared_distance
+from torch_geometric_cgt.quantizer.centers import squared_distance
 
 QUANTILES = (0.01, 0.05, 0.5, 0.95)
 BLOCK = 256  # trees at a time

@@ -24,7 +24,7 @@ from torch_geometric_cgt.audit.rates import (
 )
 from torch_geometric_cgt.audit.records import Records
 from torch_geometric_cgt.privacy.intervals import Estimate
-from torch_geometric_cgt.quantizer.task import fit_linear
+from torch_geometric_cgt.quantizer.class_probabilities import fit_linear
 
 FALSE_POSITIVES = (0.01, 0.001)
 GROUP_SHARE = 0.05  # of all records

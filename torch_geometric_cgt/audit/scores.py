@@ -13,7 +13,7 @@ from torch_geometric_cgt.audit.records import Records
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.models import TransformerModel, TreeModel
 from torch_geometric_cgt.models.path_support import PathSupport
-from torch_geometric_cgt.quantizer.projection import unit_rows
+from torch_geometric_cgt.quantizer.feature_space import unit_rows
 
 BLOCK = 512  # records, or trees, at a time
 MORE_TREES, MAX_TREES = 10, 50_000  # that an attacker draws, per released tree and at most

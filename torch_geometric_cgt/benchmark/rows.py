@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric_cgt.benchmark.bags import sum_bags
 from torch_geometric_cgt.data.features import Rows, SparseRows
 from torch_geometric_cgt.nn.dropout import dropout
-from torch_geometric_cgt.quantizer.words import is_bag_of_words
+from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words
 
 
 def as_rows(x: Tensor) -> Rows:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of
 from torch_geometric_cgt.quantizer import reduce_features
-from torch_geometric_cgt.quantizer.task import fit_linear
+from torch_geometric_cgt.quantizer.class_probabilities import fit_linear
 
 LOWEST, HIGHEST, NUM_STEPS = 0.25, 8.0, 7
 NUM_COMPONENTS = 512

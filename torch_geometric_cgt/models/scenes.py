@@ -7,9 +7,9 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import NUM_SPLITS
 from torch_geometric_cgt.quantizer import FlowKMeans, reduce_features
-from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
+from torch_geometric_cgt.quantizer.class_probabilities import out_of_fold_probabilities, task_space
 from torch_geometric_cgt.sampler import InNeighbors
-from torch_geometric_cgt.transforms.calibrate import smooth
+from torch_geometric_cgt.sampler.neighbors import smooth
 
 NUM_COMPONENTS = 64
 TASK_WEIGHT = 2.0  # of class probabilities beside averaged features of unit variance

@@ -21,7 +21,7 @@ from torch_geometric_cgt.pipeline.workspace import Outcome, once
 from torch_geometric_cgt.privacy import DiscreteGaussian, Ledger
 from torch_geometric_cgt.privacy.mechanisms import noisy_histogram
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
-from torch_geometric_cgt.sampler.capped import cap_parents
+from torch_geometric_cgt.sampler.bounded_degree import cap_parents
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 SPLITS = (0, 1, 2, 4)  # none, training, validation, test; of several, the first one
@@ -146,7 +146,7 @@ class PrivatePipeline(Pipeline):
         tensors = {
             'cluster': torch.from_numpy(solver.labels_).long(),
             'codebook': torch.from_numpy(solver.cluster_centers_).float(),
-            **solver.seen_,
+            **solver.noisy_sums_,
         }
         if self.plan.is_projected:
             tensors['projection'] = torch.from_numpy(solver.projection_).float()

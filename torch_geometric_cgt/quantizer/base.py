@@ -1,26 +1,86 @@
-r"""What every quantizer shares: checks before, diversity and attributes after."""
+r"""The base classes of quantizers, which are scikit-learn estimators."""
 
+from __future__ import annotations
+
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.distance import centers_of, inertia_of
-from torch_geometric_cgt.quantizer.diversity import diversify
-from torch_geometric_cgt.quantizer.validate import (
+from torch_geometric_cgt.quantizer.centers import centers_and_sizes, inertia_of, nearest_center
+from torch_geometric_cgt.quantizer.label_diversity import diversify
+from torch_geometric_cgt.quantizer.validation import (
     as_labels,
     as_matrix,
     check_diversity,
-    check_positive,
     check_sizes,
 )
+from torch_geometric_cgt.utils.checks import check_positive
 from torch_geometric_cgt.utils.rows import work_dtype
 
 
-class Quantizer(ABC):
-    r"""The base class of clusterings in which every cluster has at least :obj:`size_min` rows.
+class Quantizer(ClusterMixin, BaseEstimator, ABC):
+    r"""The base class of all quantizers: clusterings whose centres replace the rows.
+
+    A quantizer is a scikit-learn estimator. Its constructor stores the arguments untouched, and
+    :meth:`fit` checks them. :func:`sklearn.base.clone` gives an unfitted quantizer that shares
+    the arguments of this one.
+
+    Attributes:
+        labels_ (numpy.ndarray): The cluster of each row, :obj:`int64`.
+        cluster_centers_ (numpy.ndarray): The centres of the clusters.
+        n_features_in_ (int): The number of columns given to :meth:`fit`.
+    """
+
+    labels_: np.ndarray
+    cluster_centers_: np.ndarray
+    n_features_in_: int
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None) -> Quantizer:
+        r"""Clusters the rows of :obj:`X`."""
+
+    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
+        r"""Clusters the rows of :obj:`X` and returns :obj:`labels_`."""
+        return self.fit(X, y).labels_
+
+    def predict(self, X: Any) -> np.ndarray:
+        r"""Returns the nearest centre of each row of :obj:`X`, :obj:`int64`.
+
+        Args:
+            X (torch.Tensor or numpy.ndarray): The rows, dense or sparse (COO, CSR), in the space
+                given to :meth:`fit`.
+        """
+        check_is_fitted(self)
+        x = as_matrix(X).cpu()
+        if x.size(1) != self.n_features_in_:
+            raise ValueError(
+                f"'X' must have {self.n_features_in_} columns, as many as in 'fit' "
+                f'(got shape {list(x.shape)})'
+            )
+        return self._nearest_center(x).numpy()
+
+    def _nearest_center(self, x: Tensor) -> Tensor:
+        return nearest_center(x, torch.from_numpy(self.cluster_centers_))
+
+    def __sklearn_clone__(self) -> Quantizer:
+        # scikit-learn would copy the arguments. A copied generator repeats its noise, and a
+        # callback need not be copyable.
+        return type(self)(**self.get_params(deep=False))
+
+    def __repr__(self) -> str:
+        names = list(inspect.signature(type(self)).parameters)
+        values = ', '.join(f'{name}={getattr(self, name)!r}' for name in names)
+        return f'{self.__class__.__name__}({values})'
+
+
+class KAnonymousQuantizer(Quantizer):
+    r"""The base class of quantizers in which every cluster has at least :obj:`size_min` rows.
 
     A subclass stores its arguments untouched and implements :meth:`_cluster`.
 
@@ -31,8 +91,9 @@ class Quantizer(ABC):
         sizes_ (numpy.ndarray): The number of rows in each cluster.
         inertia_ (float): The sum of squared distances to the centres.
         inertia_path_ (list): The inertia at the start and after each step of the clustering. It
-            never rises. What :obj:`min_labels` costs afterwards shows in :obj:`inertia_` only.
+            never rises. The cost of :obj:`min_labels` shows in :obj:`inertia_` only.
         n_iter_ (int): The number of steps.
+        n_features_in_ (int): The number of columns given to :meth:`fit`.
     """
 
     n_clusters: int
@@ -41,14 +102,12 @@ class Quantizer(ABC):
     min_labels: int | None
     random_state: int
 
-    labels_: np.ndarray
-    cluster_centers_: np.ndarray
     sizes_: np.ndarray
     inertia_: float
     inertia_path_: list[float]
     n_iter_: int
 
-    def fit(self, X: Any, y: Any = None) -> 'Quantizer':
+    def fit(self, X: Any, y: Any = None) -> KAnonymousQuantizer:
         r"""Clusters the rows of :obj:`X`.
 
         Args:
@@ -79,25 +138,32 @@ class Quantizer(ABC):
                 x, labels, classes, num_clusters, self.size_min, self.min_labels
             )
 
-        centers, sizes = centers_of(x, labels, num_clusters)
+        centers, sizes = centers_and_sizes(x, labels, num_clusters)
         self.labels_ = labels.numpy()
         self.cluster_centers_ = centers.to(work_dtype(x.dtype)).numpy()
         self.sizes_ = sizes.numpy()
         self.inertia_ = inertia_of(x, labels, centers)
         self.inertia_path_ = path
         self.n_iter_ = num_iter
+        self.n_features_in_ = x.size(1)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
-        r"""Clusters the rows of :obj:`X` and returns their clusters."""
-        return self.fit(X, y).labels_
+    def predict(self, X: Any) -> np.ndarray:
+        r"""Returns the nearest centre of each row of :obj:`X`, :obj:`int64`.
+
+        .. warning::
+            This is for rows that were not in :meth:`fit`. Clusters of nearest centres may be
+            smaller than :obj:`size_min`: to reassign the rows given to :meth:`fit` would break
+            :math:`k`-anonymity. Their clusters are in :obj:`labels_`.
+
+        Args:
+            X (torch.Tensor or numpy.ndarray): The rows, dense or sparse (COO, CSR), in the space
+                given to :meth:`fit`.
+        """
+        return super().predict(X)
 
     @abstractmethod
     def _cluster(self, x: Tensor) -> tuple[Tensor, list[float], int]:
-        r"""Returns labels, the inertia at the start and after each step, and the steps taken."""
-
-    def __repr__(self) -> str:
-        values = ', '.join(
-            f'{name}={value!r}' for name, value in vars(self).items() if not name.endswith('_')
-        )
-        return f'{self.__class__.__name__}({values})'
+        r"""Returns the labels, the inertia at the start and after each step, and the number of
+        steps.
+        """

@@ -1,4 +1,4 @@
-r"""Private centres: noisy means of rows, and which of them a row is nearest to."""
+r"""Differentially private centres: prefix trees of hashes, noisy means, and their shrinkage."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from torch_geometric_cgt.privacy.mechanisms import (
     noisy_means,
     noisy_sums,
 )
-from torch_geometric_cgt.quantizer.prefix_tree import grow_prefix_tree
-from torch_geometric_cgt.quantizer.private_plan import Plan, noise_of
-from torch_geometric_cgt.quantizer.projection import multiply_rows
-from torch_geometric_cgt.quantizer.shrink import shrink_means
+from torch_geometric_cgt.quantizer.feature_space import multiply_rows
+from torch_geometric_cgt.quantizer.private_kmeans_plan import PrivateKMeansPlan, noise_of
 
-MIN_COUNT = 10  # clusters that look smaller are given up
+MIN_COUNT = 10  # Clusters with a smaller noisy count are dropped.
+THRESHOLDS = [i / 4 for i in range(17)]  # Candidates for shrinkage, in units of the noise.
 
 
 @dataclass(frozen=True)
 class PrivateCenters:
-    r"""Noisy means of rows of length one. All of it is private, but for
-    :obj:`index`.
+    r"""Noisy means of rows of length one. All attributes except :obj:`index` are
+    differentially private.
     """
 
-    means: Tensor  # [m, d] with their noise
-    noise: Tensor  # [m] its standard deviation in each coordinate
+    means: Tensor  # [m, d] the noisy means
+    noise: Tensor  # [m] the standard deviation of the noise in each coordinate
     count: Tensor  # [m] the noisy number of rows
-    centers: Tensor  # [m, d] what rows are compared with
-    surplus: Tensor  # [m] by how much noise makes their squared length larger
-    index: Tensor  # [n] the mean that each row is in, -1 where it is in none; not private
-    label: Tensor | None = None  # [m] whose rows they are means of, where labels have their own
+    centers: Tensor  # [m, d] the means, or the shrunk means, that rows are compared with
+    surplus: Tensor  # [m] the expected increase of the squared length of a centre by noise
+    index: Tensor  # [n] the cluster whose sum holds the row, -1 for none; not private
+    label: Tensor | None = None  # [m] the label of each cluster, where each belongs to one label
 
     @classmethod
     def of(
@@ -50,9 +49,10 @@ class PrivateCenters:
     ) -> PrivateCenters:
         r"""Computes means from noisy sums of the rows and noisy counts.
 
-        Rows are compared with the means as they are, whose scalar products are
-        right on average, with squared lengths corrected for noise; or, where
-        clusters are small and noise is large, with shrunk means.
+        With :obj:`shrink=False`, rows are compared with the noisy means. Scalar
+        products with them are unbiased, and their squared lengths are
+        corrected for the noise. With :obj:`shrink=True`, for small clusters and
+        much noise, rows are compared with shrunk means.
 
         Args:
             rows (torch.Tensor): The rows, ``[n, d]``, dense or sparse.
@@ -71,17 +71,17 @@ class PrivateCenters:
         return cls(means, noise, count, means, rows.size(1) * noise**2, index)
 
     def nearest(self, rows: Tensor) -> Tensor:
-        r"""The centre of each row, ``[n]``: a function of the row and of
-        private numbers.
+        r"""Returns the nearest centre of each row, ``[n]``, which depends on the
+        row itself and on private numbers only.
         """
         length = self.centers.square().sum(dim=1) - self.surplus
         product = multiply_rows(rows, self.centers.t())
         return (length.to(product.dtype) - 2 * product).argmin(dim=1)
 
-    def seen(self) -> dict[str, Tensor]:
-        r"""The noisy sums of rows, ``[m, d]``, before anything was done about
-        their noise; their labels, ``[m]``, where they have one; and the sum that
-        each row is in, ``[n]``, which whoever knows a row can tell.
+    def sums(self) -> dict[str, Tensor]:
+        r"""Returns the noisy sums of rows, :obj:`"sums"`, ``[m, d]``, before
+        shrinkage; the sum that each row is in, :obj:`"sum_index"`, ``[n]``, which
+        is not private; and :obj:`"sum_label"`, ``[m]``, if sums have labels.
         """
         sums = self.means * self.count.clamp(min=1)[:, None]
         found = {'sums': sums, 'sum_index': self.index}
@@ -91,15 +91,15 @@ class PrivateCenters:
 def centers_per_label(
     rows: Tensor,
     classes: Tensor,
-    plan: Plan,
+    plan: PrivateKMeansPlan,
     entries: Sequence[Entry],
     seed: int,
     generator: torch.Generator | None,
 ) -> PrivateCenters:
-    r"""One tree per label; its leaves are the clusters."""
-    leaves = grow_prefix_tree(
+    r"""Grows one prefix tree per label. The leaves are the clusters."""
+    leaves = grow_prefix_trees(
         classes,
-        plan.num_starts,
+        plan.num_trees,
         hash_rows(rows, plan.depth, seed),
         plan.leaf_min,
         noise_of(entries, 'prefix counts'),
@@ -107,26 +107,27 @@ def centers_per_label(
     )
     sigma = noise_of(entries, 'decoded sums')
     found = PrivateCenters.of(rows, leaves.index, leaves.count, sigma, False, generator)
-    return replace(found, label=leaves.start)
+    return replace(found, label=leaves.tree)
 
 
 def centers_without_labels(
     rows: Tensor,
     projection: Tensor | None,
-    plan: Plan,
+    plan: PrivateKMeansPlan,
     entries: Sequence[Entry],
     seed: int,
     generator: torch.Generator | None,
 ) -> PrivateCenters:
-    r"""One tree for all; k-means on its leaves, then steps of Lloyd. Clusters
-    are first sought in a space of few dimensions, where there is one.
+    r"""Finds first clusters, and then takes Lloyd steps with noisy sums and counts.
+
+    The first clusters are found in the space of :obj:`projection`, if there is one.
     """
     index = _first_clusters(rows, projection, plan, entries, seed, generator)
     num_clusters = plan.num_clusters
     sigma, width = (noise_of(entries, f'decoded {name}') for name in ('sums', 'counts'))
     for _ in range(plan.num_steps):
         count = noisy_histogram(index, num_clusters, width, generator)
-        large = count > max(3 * width, MIN_COUNT)  # others are noise
+        large = count > max(3 * width, MIN_COUNT)  # The others cannot be told from noise.
         if not bool(large.any()):
             large = count == count.max()
         index = torch.where(large, large.cumsum(0) - 1, -1)[index]
@@ -138,12 +139,14 @@ def centers_without_labels(
 def _first_clusters(
     rows: Tensor,
     projection: Tensor | None,
-    plan: Plan,
+    plan: PrivateKMeansPlan,
     entries: Sequence[Entry],
     seed: int,
     generator: torch.Generator | None,
 ) -> Tensor:
-    r"""Clusters of the leaves of a prefix tree."""
+    r"""Runs k-means on the noisy means of the leaves of one prefix tree for all rows, and
+    returns the cluster of each row.
+    """
     sigma = noise_of(entries, 'sum of all rows')
     everything = torch.zeros(rows.size(0), dtype=torch.long)
     size = torch.tensor([rows.size(0)])
@@ -151,8 +154,8 @@ def _first_clusters(
     mean = shrink_means(mean, sigma / size)
     if projection is not None:
         rows, mean = multiply_rows(rows, projection), multiply_rows(mean, projection)
-    rows = clip_rows(rows - mean.to(rows.dtype), 1.0)  # signs say more about the middle
-    leaves = grow_prefix_tree(
+    rows = clip_rows(rows - mean.to(rows.dtype), 1.0)  # Centred rows have more diverse signs.
+    leaves = grow_prefix_trees(
         everything,
         1,
         hash_rows(rows, plan.depth, seed),
@@ -170,9 +173,103 @@ def _first_clusters(
 
 
 def hash_rows(rows: Tensor, depth: int, seed: int) -> Tensor:
-    r"""On which sides of random planes rows lie, ``[n, depth]``; the planes are
-    no secret.
+    r"""Returns on which side of random planes each row lies, ``[n, depth]``. The
+    planes are public.
     """
     rng = torch.Generator().manual_seed(seed + 1)
     planes = torch.randn(rows.size(1), max(depth, 1), generator=rng)
     return multiply_rows(rows, planes)[:, :depth] > 0
+
+
+@dataclass(frozen=True)
+class Leaves:
+    r"""The leaves of prefix trees."""
+
+    index: Tensor  # [n] the leaf of each row, -1 where it has none; not private
+    count: Tensor  # [m] the noisy number of rows of each leaf
+    tree: Tensor  # [m] the tree of each leaf
+
+
+def grow_prefix_trees(
+    tree: Tensor,
+    num_trees: int,
+    bits: Tensor,
+    leaf_min: float,
+    sigma: float,
+    generator: torch.Generator | None = None,
+) -> Leaves:
+    r"""Splits rows by one bit of a hash after the other, where both halves are
+    large enough.
+
+    Rows that are close to each other agree in most bits of a
+    locality-sensitive hash, so a long common prefix means that rows are close
+    (Chang and Kamath, 2021). Which nodes are split depends on noisy counts
+    alone. A row is counted once per level: each of the :math:`1 + depth` levels
+    has sensitivity 1.
+
+    Args:
+        tree (torch.Tensor): The tree of each row, ``[n]``, e.g. its label; rows
+            with -1 are left out.
+        num_trees (int): The number of trees, which is public.
+        bits (torch.Tensor): The hash of each row, ``[n, depth]``.
+        leaf_min (float): The smallest noisy count of a leaf that results from
+            a split.
+        sigma (float): The width of the discrete Gaussian noise of each level.
+        generator (torch.Generator, optional): The source of random bits.
+            (default: :obj:`None`)
+    """
+    node = tree.clone().long()  # The node at this level, -1 for rows in a leaf above it.
+    leaf = torch.full_like(node, -1)
+    count = noisy_histogram(node, num_trees, sigma, generator)
+    origin = torch.arange(num_trees)
+    counts, origins, done = [], [], 0
+    for level in range(bits.size(1)):
+        half = torch.where(node >= 0, 2 * node + bits[:, level].long(), -1)
+        halves = noisy_histogram(half, 2 * origin.numel(), sigma, generator).view(-1, 2)
+        split = halves.min(dim=1).values >= leaf_min
+        # Nodes that stay whole are leaves.
+        place = torch.where(split, -1, done + (~split).cumsum(0) - 1)
+        leaf = torch.where(node >= 0, place[node.clamp(min=0)], -1).maximum(leaf)
+        counts.append(count[~split])
+        origins.append(origin[~split])
+        done += int((~split).sum())
+        # The others are replaced by their halves.
+        place = torch.where(split, 2 * (split.cumsum(0) - 1), -1)
+        node = torch.where(
+            (node >= 0) & split[node.clamp(min=0)],
+            place[node.clamp(min=0)] + bits[:, level].long(),
+            -1,
+        )
+        count = halves[split].view(-1)
+        origin = origin[split].repeat_interleave(2)
+        if origin.numel() == 0:
+            break
+    leaf = torch.where(node >= 0, done + node, leaf)
+    return Leaves(leaf, torch.cat([*counts, count]), torch.cat([*origins, origin]))
+
+
+def shrink_means(means: Tensor, noise: Tensor, nonnegative: bool = False) -> Tensor:
+    r"""Reduces the noise of means by soft thresholding.
+
+    The threshold of each row is the one with the smallest unbiased estimate of
+    the squared error (Stein, 1981; Donoho and Johnstone, 1995). It is zero
+    where there is little noise. This uses private results only, so it has no
+    privacy cost.
+
+    Args:
+        means (torch.Tensor): Means with Gaussian noise, ``[m, d]``.
+        noise (torch.Tensor): The standard deviation of each row, ``[m]``.
+        nonnegative (bool, optional): Whether features are known not to be
+            negative, independently of the data. (default: :obj:`False`)
+    """
+    size, noise = means.abs(), noise[:, None].to(means.dtype)  # [m, d], [m, 1]
+    best = torch.full_like(noise, float('inf'))
+    threshold = torch.zeros_like(noise)
+    for units in THRESHOLDS:
+        limit = units * noise
+        inside = (size <= limit).sum(dim=1, keepdim=True)
+        risk = size.minimum(limit).square().sum(dim=1, keepdim=True) - 2 * noise**2 * inside
+        threshold = torch.where(risk < best, limit, threshold)
+        best = torch.minimum(best, risk)
+    shrunk = means.sign() * (size - threshold).clamp(min=0)
+    return shrunk.clamp(min=0) if nonnegative else shrunk

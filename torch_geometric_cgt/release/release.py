@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
-from torch_geometric_cgt.quantizer.projection import multiply_rows
+from torch_geometric_cgt.quantizer.feature_space import multiply_rows
 from torch_geometric_cgt.release.card import Card
 from torch_geometric_cgt.release.statements import K_ANONYMITY
 from torch_geometric_cgt.release.verify import check_private_card

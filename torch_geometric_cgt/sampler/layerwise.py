@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children
-from torch_geometric_cgt.sampler.validate import check_positive
+from torch_geometric_cgt.utils.checks import check_positive
 
 #: From the edges into the layer above to the nodes that may be drawn [C] and their weights [C].
 Candidates = Callable[[InNeighbors], tuple[Tensor, Tensor]]
@@ -19,14 +19,14 @@ Candidates = Callable[[InNeighbors], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class LayerWiseSampler(ABC):
-    r"""The base class of samplers that draw nodes for a whole layer.
+    r"""The base class of samplers that draw the nodes of a whole layer at once.
 
-    Roots are put into batches at random. For each layer of a batch,
-    :obj:`layer_size` distinct nodes are drawn, one after the other with
-    probabilities in proportion to their weights, or all candidates where there
-    are no more. The children of a parent are its in-neighbours among the drawn
-    nodes; of more than its fan-out, so many are chosen uniformly. A parent
-    none of whose neighbours was drawn has null children.
+    Roots are divided into random batches. For each layer of a batch,
+    :obj:`layer_size` distinct nodes are drawn without replacement, in
+    proportion to their weights; if there are fewer candidates, all of them are
+    taken. The children of a parent are its in-neighbours among these nodes, or
+    a uniform sample of them where there are more than the fan-out. A parent
+    without such neighbours has null children.
 
     Args:
         batch_size (int, optional): The number of roots that share their
@@ -39,11 +39,12 @@ class LayerWiseSampler(ABC):
     layer_size: int = 512
 
     def __post_init__(self) -> None:
-        check_positive(batch_size=self.batch_size, layer_size=self.layer_size)
+        check_positive('batch_size', self.batch_size)
+        check_positive('layer_size', self.layer_size)
 
     @abstractmethod
     def candidates(self, graph: InNeighbors) -> Candidates:
-        r"""How the nodes of a layer are weighed."""
+        r"""Returns the function that gives the candidates of a layer and their weights."""
 
     def __call__(
         self,
@@ -58,7 +59,7 @@ class LayerWiseSampler(ABC):
         for batch in order.split(self.batch_size):
             layers = [root[batch].view(-1, 1)]
             for layer, fan_out in enumerate(shape.num_neighbors, start=1):
-                # Copies of a parent share one row, so a hub is unfolded once.
+                # Copies of a parent share one row, so the edges of a hub are listed once.
                 parent, place = layers[-1].reshape(-1).unique(return_inverse=True)
                 rows = graph.rows(parent)
                 drawn = draw_nodes(*candidates(rows), self.layer_size, generator)
@@ -74,12 +75,12 @@ class LayerWiseSampler(ABC):
 class FastGCNSampler(LayerWiseSampler):
     r"""The layer-wise sampler of `"FastGCN" <https://arxiv.org/abs/1801.10247>`_.
 
-    Every layer is drawn from all nodes, whatever the layer above: node
-    :math:`u` with a weight of :math:`\sum_v P_{vu}^2`, the squared norm of its
+    Every layer is drawn from all nodes, independently of the layer above. Node
+    :math:`u` has the weight :math:`\sum_v P_{vu}^2`, the squared norm of its
     column in the normalised adjacency matrix :math:`P` (see
-    :meth:`column_norms`). On sparse graphs few parents have a neighbour among
-    the drawn nodes, so that trees are mostly null; let :obj:`layer_size` grow
-    with the graph.
+    :meth:`column_norms`). On sparse graphs, few parents have a neighbour among
+    the drawn nodes, and trees are mostly null: use a :obj:`layer_size` that
+    grows with the graph.
     """
 
     def candidates(self, graph: InNeighbors) -> Candidates:
@@ -91,10 +92,10 @@ class FastGCNSampler(LayerWiseSampler):
 class LADIESSampler(LayerWiseSampler):
     r"""The layer-wise sampler of `"LADIES" <https://arxiv.org/abs/1911.07323>`_.
 
-    A layer is drawn among the neighbours of the layer above: node :math:`u`
-    with a weight of :math:`\sum_v P_{vu}^2` over the distinct nodes :math:`v`
-    that the layer above has in the trees of the batch, where :math:`P` is the
-    normalised adjacency matrix (see :meth:`column_norms`).
+    A layer is drawn from the neighbours of the layer above. Node :math:`u` has
+    the weight :math:`\sum_v P_{vu}^2` over the distinct nodes :math:`v` of the
+    layer above in the trees of the batch, where :math:`P` is the normalised
+    adjacency matrix (see :meth:`column_norms`).
     """
 
     def candidates(self, graph: InNeighbors) -> Candidates:
@@ -103,18 +104,18 @@ class LADIESSampler(LayerWiseSampler):
 
 
 def out_degree(graph: InNeighbors) -> Tensor:
-    r"""The number of edges out of each node."""
+    r"""Returns the number of edges out of each node."""
     return torch.bincount(graph.source, minlength=graph.num_nodes)
 
 
 def column_norms(rows: InNeighbors, out_degree: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The squared norms of the columns of the normalised adjacency matrix,
-    summed over some rows.
+    r"""Returns the squared norms of the columns of the normalised adjacency
+    matrix, summed over some rows.
 
     An edge from :math:`u` to :math:`v` has the entry :math:`P_{vu} = (d_v
     d_u)^{-1/2}`, with the in-degree of :math:`v` and the out-degree of
-    :math:`u`: on an undirected graph, :math:`D^{-1/2} A D^{-1/2}`. The loops
-    that a GCN adds are left out, since in a tree a node is no child of itself.
+    :math:`u`. On an undirected graph, this is :math:`D^{-1/2} A D^{-1/2}`. The
+    self-loops that a GCN adds are left out, since trees do not have them.
 
     Args:
         rows (InNeighbors): All edges into some nodes.
@@ -134,15 +135,16 @@ def draw_nodes(
     node: Tensor, weight: Tensor, num_nodes: int, generator: torch.Generator | None = None
 ) -> Tensor:
     r"""Draws distinct nodes one after the other, each in proportion to its
-    weight among those that are left.
+    weight among the remaining ones.
 
-    This is a race: each node arrives after an exponential time with its weight
-    as rate, and the first ones win.
+    Each node gets an exponential random number with its weight as the rate.
+    The nodes with the smallest numbers are drawn.
 
     Args:
         node (torch.Tensor): The candidates, ``[C]``.
         weight (torch.Tensor): Their weights, ``[C]``.
-        num_nodes (int): The number of draws; all nodes, where it is no less.
+        num_nodes (int): The number of draws. If there are not more
+            candidates, all of them are returned.
         generator (torch.Generator, optional): The source of randomness.
     """
     if node.numel() <= num_nodes:

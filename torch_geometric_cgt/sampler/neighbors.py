@@ -1,12 +1,17 @@
-r"""Uniform neighbour sampling without replacement, for all parents at once."""
+r"""In-neighbours of a graph: their storage, averages over them, and uniform samples of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from torch_geometric_cgt.data import TreeShape
+
+BLOCK_PARENTS = 1 << 16  # Parents at a time, so that intermediate results stay in the cache.
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class InNeighbors:
         r"""Compresses an :obj:`edge_index` of shape ``[2, E]``."""
         target, edge = torch.sort(edge_index[1], stable=True)
         ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=target.device))
-        del target  # of a large graph, a gigabyte
+        del target  # A gigabyte for a large graph.
         return cls(ptr, edge_index[0][edge], edge if keep_edge else None)
 
     @property
@@ -37,7 +42,7 @@ class InNeighbors:
         return self.ptr.numel() - 1
 
     def degree(self, node: Tensor) -> Tensor:
-        r"""The in-degree of some nodes."""
+        r"""Returns the in-degree of some nodes."""
         return self.ptr[node + 1] - self.ptr[node]
 
     @property
@@ -47,8 +52,8 @@ class InNeighbors:
         return node.repeat_interleave(self.ptr.diff())
 
     def rows(self, node: Tensor) -> InNeighbors:
-        r"""The edges into some nodes alone: target :math:`i` of the result is
-        :obj:`node[i]`, without neighbours where that is :obj:`-1`, and sources
+        r"""Returns only the edges into some nodes. Target :math:`i` of the result
+        is :obj:`node[i]`, and has no neighbours if that is :obj:`-1`. Sources
         keep their ids.
         """
         degree = torch.where(node >= 0, self.degree(node.clamp(min=0)), 0)
@@ -58,21 +63,21 @@ class InNeighbors:
         return InNeighbors(ptr, self.source[position], _at(self.edge, position))
 
     def keep(self, mask: Tensor) -> InNeighbors:
-        r"""The same nodes with the edges of a mask ``[E]`` alone."""
+        r"""Returns the same nodes with only the edges in a mask ``[E]``."""
         ptr = F.pad(mask.cumsum(0), (1, 0))[self.ptr]
         return InNeighbors(ptr, self.source[mask], _at(self.edge, mask))
 
     def within(self, node: Tensor) -> InNeighbors:
-        r"""The subgraph of some nodes, given in ascending order, with all edges
-        between them; node :math:`i` of the result is :obj:`node[i]`.
+        r"""Returns the subgraph of some nodes, given in ascending order, with all
+        edges between them. Node :math:`i` of the result is :obj:`node[i]`.
         """
         rows = self.rows(node)
         inside = rows.keep(torch.isin(rows.source, node))
         return InNeighbors(inside.ptr, torch.searchsorted(node, inside.source), inside.edge)
 
     def source_of(self, position: Tensor) -> Tensor:
-        r"""The source at each position of :obj:`source`, :obj:`-1` where the
-        position is :obj:`-1`. Costs nothing per edge of the graph.
+        r"""Returns the source at each position, :obj:`-1` where the position is
+        :obj:`-1`. The time does not depend on the number of edges.
         """
         if self.source.numel() == 0:
             return torch.full_like(position, -1)
@@ -85,15 +90,34 @@ def _at(edge: Tensor | None, position: Tensor) -> Tensor | None:
     return None if edge is None else edge[position]
 
 
+def smooth(z: Tensor, graph: InNeighbors | None, num_hops: int = 2) -> Tensor:
+    r"""Averages features over each node and its in-neighbours, repeatedly.
+
+    Args:
+        z (torch.Tensor): The features, ``[N, D]``.
+        graph (InNeighbors, optional): The graph. With :obj:`None`, features
+            stay as they are.
+        num_hops (int, optional): The number of repetitions.
+            (default: :obj:`2`)
+    """
+    if graph is None:
+        return z
+    degree = 1 + graph.ptr.diff()
+    for _ in range(num_hops):  # An embedding bag sums rows without a copy per edge.
+        total = F.embedding_bag(graph.source, z, graph.ptr[:-1], mode='sum')
+        z = total.add_(z).div_(degree[:, None])
+    return z
+
+
 def sample_positions(
     degree: Tensor, fan_out: int, generator: torch.Generator | None = None
 ) -> Tensor:
     r"""Draws :obj:`min(degree, fan_out)` distinct positions below each degree.
 
-    This is Floyd's selection, run for all rows together: step :math:`i` draws
-    from the first :math:`d - s + i + 1` positions and takes the last of them
-    when the draw was taken before. Every subset is equally likely, and the
-    memory is that of the output.
+    This is Floyd's algorithm for all rows at once: step :math:`i` draws from the
+    first :math:`d - s + i + 1` positions, and takes the last of them if the
+    drawn one is already taken. Every subset is equally likely, and the memory
+    is that of the output.
 
     Args:
         degree (torch.Tensor): The number of positions of each row, ``[P]``.
@@ -101,7 +125,7 @@ def sample_positions(
         generator (torch.Generator, optional): The source of randomness.
 
     Returns:
-        Positions ``[P, s]``, :obj:`-1` behind the last one of a short row.
+        Positions ``[P, s]``, :obj:`-1` after the last one of a short row.
     """
     # float64: a float32 uniform cannot reach every position of a large degree, and
     # the product of a float64 uniform with a whole number stays below that number.
@@ -147,3 +171,54 @@ def sample_children(
     degree = (graph.ptr.index_select(0, node + 1) - start).masked_fill_(parent < 0, 0)
     position = sample_positions(degree, fan_out, generator)
     return torch.where(position >= 0, start[:, None] + position, -1)
+
+
+class TreeSampler(Protocol):
+    r"""A callable that samples the computation graph of each root, with the
+    arguments and the result of :meth:`sample_trees`.
+
+    Each row holds the nodes of a tree in breadth-first order, :obj:`-1` where
+    null. A child is an in-neighbour of its parent. All slots below a null slot
+    are null.
+    """
+
+    def __call__(
+        self,
+        graph: InNeighbors,
+        root: Tensor,
+        shape: TreeShape,
+        generator: torch.Generator | None = None,
+    ) -> Tensor: ...
+
+
+def sample_trees(
+    graph: InNeighbors,
+    root: Tensor,
+    shape: TreeShape,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""Samples the duplicate-encoded computation graph of each root.
+
+    A node that is reached twice is copied. A parent with fewer neighbours than
+    slots is padded with null, and all slots below a null slot are null.
+
+    Args:
+        graph (InNeighbors): The graph.
+        root (torch.Tensor): The roots, ``[n]``.
+        shape (TreeShape): The geometry of the trees.
+        generator (torch.Generator, optional): The source of randomness.
+
+    Returns:
+        The node id of each breadth-first slot, ``[n, T]``, :obj:`-1` where null.
+    """
+    layers = [root.view(-1, 1)]
+    for fan_out, size in zip(shape.num_neighbors, shape.layer_sizes[1:], strict=True):
+        parent = layers[-1].reshape(-1)
+        child = graph.source.new_empty(parent.numel(), fan_out)
+        # Blocks are drawn one after the other, so their size does not change the trees.
+        for rows, block in zip(
+            child.split(BLOCK_PARENTS), parent.split(BLOCK_PARENTS), strict=True
+        ):
+            rows.copy_(graph.source_of(sample_children(graph, block, fan_out, generator)))
+        layers.append(child.view(root.numel(), size))
+    return torch.cat(layers, dim=1)

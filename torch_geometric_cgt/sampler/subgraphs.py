@@ -1,16 +1,20 @@
-r"""Computation graphs that stay inside a subgraph of their root."""
+r"""Trees inside subgraphs, which come from a list, a loader, or another sampler."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.sampler.neighbors import InNeighbors
-from torch_geometric_cgt.sampler.trees import sample_trees
+from torch_geometric_cgt.errors import UnsupportedError
+from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_trees
+
+T = TypeVar('T')
+BACKENDS = ('auto', 'pyg', 'torch')
 
 
 class SubgraphSampler:
@@ -24,11 +28,11 @@ class SubgraphSampler:
 
     A subgraph is a set of nodes with all edges of the graph between them. The
     neighbours of a node are those in the subgraph: all of them, or a uniform
-    choice where there are more than its fan-out. To lose none, let the fan-out
-    be the largest degree inside the subgraphs. A root in several subgraphs
-    gets one of them, each with the same probability; a root in none is an
-    error. Each call goes through the subgraphs anew; draws of the loader
-    itself do not come from the sampler's generator.
+    sample where there are more than the fan-out. A fan-out of the largest
+    degree inside the subgraphs keeps all of them. For a root in several
+    subgraphs, one of them is drawn uniformly. A root in no subgraph is an
+    error. Each call iterates over the subgraphs again. The sampler's generator
+    does not control the draws of a loader.
 
     Args:
         subgraphs (Iterable[torch.Tensor or Data]): The node ids of each
@@ -37,7 +41,7 @@ class SubgraphSampler:
     """
 
     def __init__(self, subgraphs: Iterable[Tensor | Data]) -> None:
-        # An iterator could be gone through only once.
+        # An iterator would be exhausted after the first call.
         self.subgraphs = list(subgraphs) if isinstance(subgraphs, Iterator) else subgraphs
 
     def __call__(
@@ -74,14 +78,14 @@ def sample_trees_within(
         The node id of each breadth-first slot, ``[n, T]``, :obj:`-1` where null.
     """
     subgraphs = [node.unique() for node in subgraphs]
-    home = _choose_homes(subgraphs, graph.num_nodes, root.device, generator)[root]
-    if bool((home < 0).any()):
+    chosen = _choose_subgraphs(subgraphs, graph.num_nodes, root.device, generator)[root]
+    if bool((chosen < 0).any()):
         raise ValueError(
-            f'Each root must be in a subgraph (got {int((home < 0).sum())} of {root.numel()} '
-            f'roots in none, e.g. node {int(root[home < 0][0])})'
+            f'Each root must be in a subgraph (got {int((chosen < 0).sum())} of {root.numel()} '
+            f'roots in none, e.g. node {int(root[chosen < 0][0])})'
         )
     tree = root.new_full((root.numel(), shape.num_slots), -1)
-    order, sizes = group_by(home, len(subgraphs))
+    order, sizes = group_by(chosen, len(subgraphs))
     for node, members in zip(subgraphs, order.split(sizes), strict=True):
         if members.numel() > 0:
             place = torch.searchsorted(node, root[members])
@@ -91,25 +95,56 @@ def sample_trees_within(
 
 
 def group_by(group: Tensor, num_groups: int) -> tuple[Tensor, list[int]]:
-    r"""The positions of a tensor ordered by group, and the size of each group."""
+    r"""Returns the positions of a tensor ordered by group, and the size of each group."""
     return torch.argsort(group, stable=True), torch.bincount(group, minlength=num_groups).tolist()
 
 
-def _choose_homes(
+def check_backend(backend: str) -> None:
+    r"""Raises an error unless the backend is one of :obj:`BACKENDS`."""
+    if backend not in BACKENDS:
+        raise ValueError(
+            f"'backend' must be one of {', '.join(map(repr, BACKENDS))} (got {backend!r})"
+        )
+
+
+def from_pyg(make: Callable[[], T], backend: str, needs: str) -> T | None:
+    r"""Returns the result of a PyG loader, or :obj:`None` if plain torch is to be used.
+
+    Args:
+        make (callable): Calls the loader.
+        backend (str): With :obj:`'torch'`, the loader is not called. If its
+            extension is not installed, :obj:`'auto'` gives :obj:`None`, and
+            :obj:`'pyg'` an error.
+        needs (str): The extension, for the message.
+    """
+    if backend == 'torch':
+        return None
+    try:
+        return make()
+    except ImportError as error:
+        if backend == 'auto':
+            return None
+        raise UnsupportedError(
+            f'PyG makes these subgraphs with {needs}, which is not installed; install it, or '
+            f"choose the backend 'torch' or 'auto' (PyG says: {error})"
+        ) from error
+
+
+def _choose_subgraphs(
     subgraphs: Sequence[Tensor],
     num_nodes: int,
     device: torch.device,
     generator: torch.Generator | None,
 ) -> Tensor:
-    r"""One of the subgraphs of each node, uniformly, :obj:`-1` where it has none."""
-    home = torch.full((num_nodes,), -1, device=device)
+    r"""Draws one of the subgraphs of each node uniformly, :obj:`-1` where it has none."""
+    chosen = torch.full((num_nodes,), -1, device=device)
     seen = torch.zeros(num_nodes, dtype=torch.long, device=device)
     for i, node in enumerate(subgraphs):
         # The j-th subgraph of a node replaces the one chosen so far with probability 1 / j.
         seen[node] += 1
         uniform = torch.rand(node.numel(), device=device, generator=generator)
-        home[node[uniform * seen[node] < 1]] = i
-    return home
+        chosen[node[uniform * seen[node] < 1]] = i
+    return chosen
 
 
 def _node_ids(subgraph: Tensor | Data, graph: InNeighbors) -> Tensor:

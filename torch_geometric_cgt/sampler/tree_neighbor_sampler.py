@@ -1,4 +1,4 @@
-r"""A PyG sampler in plain torch that never merges two copies of a node."""
+r"""A PyG sampler in plain torch that keeps the copies of a node apart."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children, 
 
 
 class TreeNeighborSampler(BaseSampler):
-    r"""Samples the computation graph of each seed as a tree of its own, with
-    neither :obj:`pyg-lib` nor :obj:`torch-sparse`.
+    r"""Samples the computation graph of each seed as a separate tree, without
+    :obj:`pyg-lib` or :obj:`torch-sparse`.
 
     .. code-block:: python
 
@@ -34,10 +34,10 @@ class TreeNeighborSampler(BaseSampler):
             input_nodes=data.train_mask,
         )
 
-    PyG's own sampler gives a node that was reached twice one place in the
-    batch. Here every visit is a node of the batch: its computation graph is
-    the duplicate-encoded one. On a forest, where copies are separate nodes
-    already, both give the same graph.
+    PyG's own sampler adds a node that is reached twice to the batch once. This
+    sampler adds it once per visit, which gives duplicate-encoded computation
+    graphs. On a forest, where copies already are separate nodes, both give the
+    same graph.
 
     Args:
         data (Data or tuple[FeatureStore, GraphStore]): The homogeneous graph.
@@ -54,7 +54,7 @@ class TreeNeighborSampler(BaseSampler):
     ) -> None:
         self.graph: InNeighbors | LazyForest
         if isinstance(data, (tuple, list)) and isinstance(data[-1], ForestGraphStore):
-            self.graph = data[-1].forest  # needs no edges to know who is whose child
+            self.graph = data[-1].forest  # Finds children without an edge list.
         else:
             self.graph = InNeighbors.from_edge_index(*_edges_of(data), keep_edge=True)
         self.shape = TreeShape.of(num_neighbors)
@@ -68,7 +68,7 @@ class TreeNeighborSampler(BaseSampler):
 
     @property
     def edge_permutation(self) -> Tensor | None:
-        r"""The position in the given graph of each edge of the sampler."""
+        r"""The position of each edge of the sampler in the given graph."""
         return self.graph.edge if isinstance(self.graph, InNeighbors) else None
 
     def sample_from_nodes(self, index: NodeSamplerInput, **kwargs: object) -> SamplerOutput:
@@ -97,7 +97,7 @@ class TreeNeighborSampler(BaseSampler):
         )
 
     def _children(self, node: Tensor, fan_out: int) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Draws children: the position of the parent, the edge and the child."""
+        r"""Draws children, and returns the position of the parent, the edge and the child."""
         if isinstance(self.graph, InNeighbors):
             drawn = sample_children(self.graph, node, fan_out, self.generator)
             parent, slot = (drawn >= 0).nonzero(as_tuple=True)
@@ -112,7 +112,7 @@ class TreeNeighborSampler(BaseSampler):
     def sample_from_edges(
         self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
     ) -> SamplerOutput:
-        r"""Not offered: computation graphs are sampled from nodes."""
+        r"""Not supported, since computation graphs are sampled from nodes."""
         raise UnsupportedError(
             'TreeNeighborSampler samples from nodes only; use it with NeighborLoader'
         )

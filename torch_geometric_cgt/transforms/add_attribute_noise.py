@@ -1,4 +1,4 @@
-r"""Attribute noise: the ones of a binary feature vector hide among random ones."""
+r"""Attribute noise: random ones are added to binary feature vectors."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from torch_geometric_cgt.errors import SourceError
 
 @functional_transform('add_attribute_noise')
 class AddAttributeNoise(BaseTransform):
-    r"""Turns zeros of binary feature vectors into ones until each has
-    :obj:`factor` times as many, one of the CGT paper's simple privacy baselines
-    (functional name: :obj:`add_attribute_noise`).
+    r"""Turns zeros of binary feature vectors into ones until each vector has
+    :obj:`factor` times as many ones, one of the CGT paper's simple privacy
+    baselines (functional name: :obj:`add_attribute_noise`).
 
-    Zeros are drawn uniformly, for each node on its own. One of :math:`x` ones is
-    then an original one: the re-identification probability is :math:`1/x` for a
-    node, as the paper has it, and 1 for an edge. (Its text flips :math:`x s`
-    zeros of a vector with :math:`s` ones; that is :obj:`factor=x + 1`, with
-    probability :math:`1 / (x + 1)`.) A vector that has not enough zeros loses
-    all of them.
+    Zeros are drawn uniformly and independently for each node. One in :math:`x`
+    ones is then an original one: the re-identification probability is
+    :math:`1/x` for a node, as the paper reports, and 1 for an edge. The
+    paper's text flips :math:`x s` zeros of a vector with :math:`s` ones, which
+    is :obj:`factor=x + 1` here, with probability :math:`1 / (x + 1)`. A vector
+    with too few zeros loses all of them.
 
     Args:
-        factor (float): How many times as many ones there are afterwards,
-            :math:`x`, at least one.
+        factor (float): The number of ones afterwards as a multiple of the
+            number before, :math:`x`, at least one.
         seed (int, optional): The seed of the draws. (default: :obj:`0`)
     """
 
@@ -37,7 +37,7 @@ class AddAttributeNoise(BaseTransform):
 
     @property
     def node_reidentification(self) -> float:
-        r"""The probability that an attribute of a node is its own."""
+        r"""The probability that an attribute of a node is an original one."""
         return 1 / self.factor
 
     @property
@@ -55,13 +55,13 @@ class AddAttributeNoise(BaseTransform):
         if not bool((one | (x == 0)).all()):
             value = float(x[~(one | (x == 0))][0])
             raise SourceError(
-                f"'x' must be binary for attribute noise (got {value:g}): leave out "
-                f"'NormalizeFeatures', or put it behind"
+                f"'x' must be binary for attribute noise (got {value:g}): apply "
+                f"'NormalizeFeatures' afterwards or not at all"
             )
         count = one.sum(dim=1)
         more = ((self.factor - 1) * count).round().long().minimum(x.size(1) - count)
         rng = torch.Generator().manual_seed(self.seed)
-        # A random order of each row, ones last: the first zeros are flipped.
+        # Each row is put in random order with its ones last, and its first zeros are flipped.
         score = torch.rand(x.shape, generator=rng).masked_fill(one, 2.0)
         rank = score.argsort(dim=1).argsort(dim=1)
         data.x = (one | (rank < more[:, None])).to(data.x.dtype).to(data.x.device)

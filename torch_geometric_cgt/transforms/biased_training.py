@@ -1,4 +1,4 @@
-r"""Biased training: training nodes that lie close together in the graph."""
+r"""Biased training: training nodes that are close to each other in the graph."""
 
 from __future__ import annotations
 
@@ -16,35 +16,34 @@ from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.transforms.duplicate_encode import check_edges
 from torch_geometric_cgt.utils.rows import rows_per_block
 
-TOLERANCE = 1e-6  # of the scores, whose sum is of the order of one
+TOLERANCE = 1e-6  # Of the scores, whose sum is of the order of one.
 
 
 @functional_transform('biased_training')
 class BiasedTraining(BaseTransform):
-    r"""Chooses other training nodes, close to a few random seed nodes, as in
-    the `"Shift-Robust GNNs" <https://arxiv.org/abs/2108.01099>`_ paper and
+    r"""Chooses new training nodes close to a few random seed nodes, as in the
+    `"Shift-Robust GNNs" <https://arxiv.org/abs/2108.01099>`_ paper and
     the fourth scenario of the CGT paper (functional name:
     :obj:`biased_training`).
 
     Closeness is the personalised PageRank :math:`\alpha (\mathbf{I} - (1 -
     \alpha) \mathbf{\tilde{A}})^{-1}` from the seeds of a label, on the
-    undirected graph. For each label, the nodes with the largest scores make
-    up the training set, as many as :obj:`data.train_mask` had of that label:
-    size and label histogram stay, and only the place in the graph is biased.
-    Nodes that the seeds do not reach come last, in random order.
+    undirected graph. For each label, the nodes with the largest scores become
+    training nodes, as many as :obj:`data.train_mask` had of that label. The
+    number of training nodes and their label histogram do not change. Nodes
+    that the seeds do not reach come last, in random order.
 
-    Validation and test nodes are drawn uniformly from the labelled nodes that
-    are left, as many as there were. The random order that they are drawn in
-    does not depend on :math:`\alpha`, so that nearly the same nodes are
-    tested, and a loss of accuracy says where the training nodes lie. An
-    unbiased split to begin with comes from
-    :class:`~torch_geometric.transforms.RandomNodeSplit`, say.
+    Validation and test nodes are drawn uniformly from the remaining labelled
+    nodes, as many as there were before. Their random order does not depend on
+    :math:`\alpha`, so that nearly the same nodes are tested for all values. The
+    graph needs an unbiased split, e.g. from
+    :class:`~torch_geometric.transforms.RandomNodeSplit`.
 
     Args:
-        alpha (float, optional): How fast closeness decays with distance,
-            between zero and one: the larger, the more local and the more
-            biased is the training set. :obj:`None` draws it uniformly per
-            label, for comparison.
+        alpha (float, optional): The decay of closeness with distance, between
+            zero and one. Larger values give a more local and more biased
+            training set. With :obj:`None`, training nodes are drawn uniformly
+            per label, for comparison.
         num_seeds (int, optional): The number of seed nodes per label.
             (default: :obj:`1`)
         seed (int, optional): The seed of the draws. (default: :obj:`0`)
@@ -67,7 +66,7 @@ class BiasedTraining(BaseTransform):
 
         rng = torch.Generator().manual_seed(self.seed)
         order = torch.randperm(num_nodes, generator=rng)
-        order = order[y[order] >= 0]  # of all labelled nodes, whatever alpha is
+        order = order[y[order] >= 0]  # All labelled nodes, independent of alpha.
         members = [order[y[order] == label] for label in range(num_classes)]
         train_mask = torch.zeros(num_nodes, dtype=torch.bool)
         if self.alpha is None:
@@ -79,11 +78,11 @@ class BiasedTraining(BaseTransform):
                 start[nodes[: self.num_seeds], label] = 1.0
             score = personalized_pagerank(edge_index.cpu(), start, self.alpha)
             for label, (nodes, size) in enumerate(zip(members, per_label.tolist(), strict=True)):
-                # Stable: equal scores stay in random order.
+                # The sort is stable, so equal scores stay in random order.
                 best = score[nodes, label].argsort(descending=True, stable=True)[:size]
                 train_mask[nodes[best]] = True
 
-        # From the end of the order, which training nodes that come first in it do not touch.
+        # Uniform training nodes are at the start of the order, so test nodes come from its end.
         rest = order[~train_mask[order]].flip(0)
         data.train_mask = train_mask.to(edge_index.device)
         first = 0
@@ -94,7 +93,7 @@ class BiasedTraining(BaseTransform):
                 if int(mask.sum()) < count[name]:
                     raise SourceError(
                         f"There are not enough labelled nodes for a '{name}' of {count[name]} "
-                        f'beside {int(train_mask.sum())} training nodes (got {order.numel()})'
+                        f'and {int(train_mask.sum())} training nodes (got {order.numel()})'
                     )
                 data[name] = mask.to(edge_index.device)
                 first += count[name]
@@ -108,20 +107,19 @@ class BiasedTraining(BaseTransform):
 
 
 def personalized_pagerank(edge_index: Tensor, start: Tensor, alpha: float) -> Tensor:
-    r"""The personalised PageRank :math:`\alpha (\mathbf{I} - (1 - \alpha)
+    r"""Returns the personalised PageRank :math:`\alpha (\mathbf{I} - (1 - \alpha)
     \mathbf{\tilde{A}})^{-1} \mathbf{S}` with :math:`\mathbf{\tilde{A}} =
     \mathbf{D}^{-1/2} (\mathbf{A} + \mathbf{I}) \mathbf{D}^{-1/2}` of the
     undirected graph, ``[N, C]``.
 
-    Power iteration on the edges with Chebyshev's acceleration, which needs
-    about :math:`1 / \sqrt{\alpha}` and not :math:`1 / \alpha` times as many
-    steps as there are digits.
+    This is power iteration with Chebyshev acceleration. Its number of steps
+    grows with :math:`1 / \sqrt{\alpha}` instead of :math:`1 / \alpha`.
 
     Args:
         edge_index (torch.Tensor): The edges, ``[2, E]``.
         start (torch.Tensor): The columns :math:`\mathbf{S}` to start from,
             ``[N, C]``.
-        alpha (float): The chance of going back to the start.
+        alpha (float): The probability of a restart.
     """
     num_nodes, decay = start.size(0), 1 - alpha
     edge_index, _ = add_remaining_self_loops(
@@ -133,12 +131,12 @@ def personalized_pagerank(edge_index: Tensor, start: Tensor, alpha: float) -> Te
     def step(p: Tensor) -> Tensor:
         total, scaled = torch.zeros_like(p), p * norm
         block = rows_per_block(p.size(1))
-        for first in range(0, source.numel(), block):  # a block of edges at a time
+        for first in range(0, source.numel(), block):  # A block of edges at a time.
             part = slice(first, first + block)
             total.index_add_(0, target[part], scaled[source[part]])
         return decay * norm * total + alpha * start
 
-    rate = decay / (1 + math.sqrt(1 - decay**2))  # by which each step shrinks the error
+    rate = decay / (1 + math.sqrt(1 - decay**2))  # The factor of the error per step.
     num_steps = math.ceil(math.log(TOLERANCE) / math.log(rate))
     before, p, weight = start, step(start), 2.0
     for _ in range(num_steps):
@@ -148,7 +146,7 @@ def personalized_pagerank(edge_index: Tensor, start: Tensor, alpha: float) -> Te
 
 
 def _check_labels(data: Data) -> Tensor:
-    r"""Returns the labels, or says what is missing."""
+    r"""Returns the labels, and raises an error if labels or masks are invalid."""
     y, num_nodes = data.y, int(data.num_nodes or 0)
     if y is None or y.dim() != 1 or y.is_floating_point() or y.numel() != num_nodes:
         raise SourceError("The graph needs one integer label 'y' per node")

@@ -1,4 +1,4 @@
-r"""Edge deletion: some original edges are gone."""
+r"""Edge deletion: random edges are removed from a graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_cgt.transforms.edge_pairs import EdgePairs
+from torch_geometric_cgt.transforms.add_random_edges import EdgePairs
 
 
 @functional_transform('drop_random_edges')
@@ -15,9 +15,9 @@ class DropRandomEdges(BaseTransform):
     r"""Deletes a share of the edges, drawn uniformly, one of the CGT paper's
     simple privacy baselines (functional name: :obj:`drop_random_edges`).
 
-    Both directions of an undirected edge go together. An original edge is
-    still there, and thereby re-identified, with probability :math:`1 - share`;
-    for a node it is 1.
+    Both directions of an undirected edge are deleted together. An original edge
+    is kept, and thereby re-identified, with probability :math:`1 - share`. For
+    a node, the probability is 1.
 
     Args:
         share (float): The share of the edges to delete, between 0 and 1.
@@ -32,12 +32,12 @@ class DropRandomEdges(BaseTransform):
 
     @property
     def node_reidentification(self) -> float:
-        r"""The probability that the attributes of a node are its own."""
+        r"""The probability that the attributes of a node are the original ones."""
         return 1.0
 
     @property
     def edge_reidentification(self) -> float:
-        r"""The probability that an original edge is still there."""
+        r"""The probability that an original edge is kept."""
         return 1 - self.share
 
     def forward(self, data: Data) -> Data:

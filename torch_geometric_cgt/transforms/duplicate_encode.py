@@ -1,4 +1,4 @@
-r"""Duplicate encoding: every node's computation graph as a tree of its own."""
+r"""Duplicate encoding: the computation graph of every node as a separate tree."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class DuplicateEncode(BaseTransform):
     r"""Turns a graph into the forest of its sampled, duplicate-encoded
     computation graphs (functional name: :obj:`duplicate_encode`).
 
-    Each labelled node becomes the root of a tree. A neighbour that is reached
-    twice is copied, and missing neighbours are null slots, which are not
-    nodes of the forest. The forest has :obj:`x`, :obj:`edge_index` (child to
+    Each labelled node becomes the root of a tree. A node that is reached twice
+    is copied. Missing neighbours are null slots, which are not nodes of the
+    forest. The forest has :obj:`x`, :obj:`edge_index` (child to
     parent), :obj:`y` (the root's label at roots, :obj:`-1` elsewhere),
     :obj:`root_mask`, :obj:`depth`, the lifted masks, and :obj:`tree`: the
     original node of each breadth-first slot, ``[num_trees, T]``, :obj:`-1`
@@ -38,7 +38,7 @@ class DuplicateEncode(BaseTransform):
             :obj:`'fastgcn'` or :obj:`'ladies'` (nodes for a whole layer of a
             batch of roots), :obj:`'cluster'` or :obj:`'saint'` (all neighbours
             inside a subgraph of ClusterGCN or GraphSAINT, up to the fan-out);
-            or a tree sampler with arguments of its own, e.g.
+            or a tree sampler, e.g.
             :class:`~torch_geometric_cgt.sampler.LADIESSampler` or
             :class:`~torch_geometric_cgt.sampler.SubgraphSampler`.
             (default: :obj:`'neighbor'`)
@@ -50,7 +50,7 @@ class DuplicateEncode(BaseTransform):
         seed: int | None = None,
         sampler: str | TreeSampler = 'neighbor',
     ) -> None:
-        tree_sampler(sampler)  # a wrong name is an error here, not when the graph comes
+        tree_sampler(sampler)  # Raises an error for a wrong name.
         self.shape = TreeShape.of(num_neighbors)
         self.num_neighbors = list(self.shape.num_neighbors)
         self.seed = seed
@@ -63,7 +63,7 @@ class DuplicateEncode(BaseTransform):
         if self.seed is not None:
             generator = torch.Generator(edge_index.device).manual_seed(self.seed)
         root = torch.arange(num_nodes, device=edge_index.device)
-        if data.y is not None and data.y.dim() == 1:  # unlabelled nodes are no roots
+        if data.y is not None and data.y.dim() == 1:  # Unlabelled nodes are no roots.
             root = root[data.y >= 0]
         graph = InNeighbors.from_edge_index(edge_index, num_nodes)
         tree = tree_sampler(self.sampler)(graph, root, self.shape, generator)
@@ -89,7 +89,7 @@ class DuplicateEncode(BaseTransform):
 
 
 def check_edges(data: Data) -> Tensor:
-    r"""Returns the edges, or says what is wrong with them."""
+    r"""Returns the edges, and raises an error if they are missing or invalid."""
     edge_index, num_nodes = data.edge_index, int(data.num_nodes or 0)
     if num_nodes == 0:
         raise SourceError('The graph is empty (got 0 nodes)')

@@ -1,4 +1,4 @@
-r"""Quantization: feature vectors become ids of clusters with at least k members."""
+r"""Quantization: feature vectors become the means of clusters with at least k members."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from torch_geometric_cgt.quantizer import (
     ConstrainedKMeans,
     FlowKMeans,
     PrivateKMeans,
-    Quantizer,
     cluster_means,
     label_homogeneity,
     reduce_features,
 )
-from torch_geometric_cgt.quantizer.distance import nearest_center
-from torch_geometric_cgt.quantizer.order import nearby_order
-from torch_geometric_cgt.quantizer.task import out_of_fold_probabilities, task_space
-from torch_geometric_cgt.quantizer.words import is_bag_of_words, tf_idf
-from torch_geometric_cgt.transforms.calibrate import calibrate_weight
+from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
+from torch_geometric_cgt.quantizer.centers import proximity_order
+from torch_geometric_cgt.quantizer.class_probabilities import out_of_fold_probabilities, task_space
+from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words, tf_idf
+from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
 from torch_geometric_cgt.utils.memory import check_memory
 
 METHODS = ('kmeans', 'exact', 'dp')
-TRIAL_ROWS = 50_000  # are enough to find the weight of the task
+TRIAL_ROWS = 50_000  # Enough rows to calibrate the task weight.
 
 
 @dataclass(frozen=True)
 class Clustering:
-    r"""What quantization found."""
+    r"""The result of :meth:`Quantize.cluster`."""
 
     cluster: Tensor  # [N] the cluster of each node
     codebook: Tensor  # [m, F] the mean feature vector of each cluster
-    task_weight: float  # the weight that class probabilities had, 0 for none
-    entries: tuple[Entry, ...] = ()  # what a private method cost, for a ledger
+    task_weight: float  # the weight of class probabilities, 0 if they were not used
+    entries: tuple[Entry, ...] = ()  # the privacy cost of method='dp', for a ledger
 
 
 @functional_transform('quantize')
@@ -58,10 +57,10 @@ class Quantize(BaseTransform):
     With :obj:`method="dp"`, the codebook is differentially private instead, for
     one node (its features and its label), and clusters have no minimum size,
     see :class:`~torch_geometric_cgt.quantizer.PrivateKMeans`. The codebook may
-    be released. The cluster of a node may not, and neither may :obj:`data.x`:
-    they follow from the node's own features, and are for a private model to
-    learn from. Noise comes from the operating system, and the next call gives
-    another codebook, whatever the seed is.
+    be released. The cluster of a node and :obj:`data.x` may **not**, since they
+    depend on the node's own features: only a private model may learn from
+    them. Noise comes from the operating system, so that each call gives another
+    codebook, whatever the seed.
 
     Args:
         k (int, optional): The minimum number of nodes per cluster, not for
@@ -79,27 +78,26 @@ class Quantize(BaseTransform):
             private method. By default, :math:`N^{-1.1}`.
             (default: :obj:`None`)
         seed (int, optional): The seed of the clustering. (default: :obj:`0`)
-        l (int, optional): The minimum number of distinct labels per cluster;
-            without it, a warning says how many clusters hold one label only.
-            There may be fewer clusters than asked for.
+        l (int, optional): The minimum number of distinct labels per cluster.
+            There may then be fewer than :obj:`num_clusters` clusters. Without
+            it, a warning tells how many clusters hold one label only.
             (default: :obj:`None`)
-        task_weight (float or str, optional): How much class probabilities
-            count beside features when clusters are sought; :obj:`"auto"`
-            finds the weight at which a linear probe on the quantized graph
-            scores what it scores on the original one, from
-            :obj:`data.train_mask` to all other nodes where there is one, so
-            that a biased training set stays as bad. Clusters become more
-            homogeneous in their labels.
-            :class:`~torch_geometric_cgt.SyntheticCGTDataset` uses
+        task_weight (float or str, optional): The weight of class
+            probabilities, which are clustered together with the features.
+            Clusters become more homogeneous in their labels. With
+            :obj:`"auto"`, it is the weight at which a linear probe on the
+            quantized graph is as accurate as on the original one. The probe
+            learns from :obj:`data.train_mask`, if there is one, and is tested
+            on all other nodes, so that the effect of a biased training set is
+            kept. :class:`~torch_geometric_cgt.SyntheticCGTDataset` uses
             :obj:`"auto"`. (default: :obj:`None`)
-        num_components (int, optional): Clusters are sought among this many
-            principal components of the features. (default: :obj:`64`)
-        device (str or torch.device, optional): Where distances are computed.
-            (default: :obj:`"cpu"`)
+        num_components (int, optional): The number of principal components of
+            the features that are clustered. (default: :obj:`64`)
+        device (str or torch.device, optional): The device on which distances
+            are computed. (default: :obj:`"cpu"`)
         dp_args (dict, optional): Further arguments of
             :class:`~torch_geometric_cgt.quantizer.PrivateKMeans`. By default,
-            there are clusters per label where nodes have labels.
-            (default: :obj:`None`)
+            :obj:`per_label=True` if nodes have labels. (default: :obj:`None`)
     """
 
     def __init__(
@@ -171,8 +169,8 @@ class Quantize(BaseTransform):
         Args:
             data (Data): The graph; :obj:`x` may be sparse.
             callback (callable, optional): Called as :obj:`callback(step,
-                total)` during each clustering; there are several where the
-                weight of the task is sought. (default: :obj:`None`)
+                total)` during each clustering. There are several with
+                :obj:`task_weight="auto"`. (default: :obj:`None`)
         """
         x = check_features(data)
         y = self._labels(data)
@@ -188,9 +186,9 @@ class Quantize(BaseTransform):
 
                 def quantized(weight: float) -> Tensor:
                     space = task_space(z, probabilities, weight)
-                    return self._trial(space, y, num_clusters, callback)
+                    return self._trial_clusters(space, y, num_clusters, callback)
 
-                weight = calibrate_weight(
+                weight = calibrate_task_weight(
                     x, data.edge_index, y, quantized, self.seed, train_mask_of(data)
                 )
             else:
@@ -198,8 +196,8 @@ class Quantize(BaseTransform):
             space = task_space(z, probabilities, weight)
 
         solver = self._solver(num_clusters, callback).fit(space, y)
-        # Generators with a large vocabulary take neighbours in number for neighbours in space.
-        order = nearby_order(torch.from_numpy(solver.cluster_centers_))
+        # Generators with a large vocabulary treat clusters with close numbers as similar.
+        order = proximity_order(torch.from_numpy(solver.cluster_centers_))
         cluster = order.argsort()[torch.from_numpy(solver.labels_)]
         num_clusters = len(solver.sizes_)
         verify_sizes(cluster, num_clusters, self.k)
@@ -207,7 +205,9 @@ class Quantize(BaseTransform):
         return Clustering(cluster, cluster_means(x, cluster, num_clusters), weight)
 
     def private_solver(self, y: Tensor | None) -> PrivateKMeans:
-        r"""The solver of :obj:`method="dp"`; its :obj:`plan` goes into a ledger."""
+        r"""Returns the quantizer of :obj:`method="dp"`. Its :meth:`plan` has the entries
+        for a ledger.
+        """
         arguments = {
             'n_clusters': self.num_clusters,
             'per_label': y is not None,
@@ -219,35 +219,34 @@ class Quantize(BaseTransform):
     def _cluster_privately(self, x: Tensor, y: Tensor | None) -> Clustering:
         solver = self.private_solver(y).fit(x, y)
         centers = torch.from_numpy(solver.cluster_centers_)
-        order = nearby_order(centers)
+        order = proximity_order(centers)
         cluster = order.argsort()[torch.from_numpy(solver.labels_)]
         return Clustering(cluster, centers[order].to(x.dtype), 0.0, tuple(solver.entries_))
 
-    def _trial(
+    def _trial_clusters(
         self,
         space: Tensor,
         y: Tensor | None,
         num_clusters: int,
         callback: Callable[[int, int], None] | None,
     ) -> Tensor:
-        r"""Clusters to judge a weight by. Of many rows some are clustered, and the others go
-        where they are nearest to: the weight hardly depends on it, and nothing else does.
+        r"""Returns clusters to judge a task weight by, which are not released. If there are many
+        rows, a sample of them is clustered, and all rows go to the nearest centre.
         """
         num_rows = space.size(0)
-        rows = torch.arange(num_rows)
-        if num_rows > TRIAL_ROWS:
-            rng = torch.Generator().manual_seed(self.seed)
-            rows = torch.randperm(num_rows, generator=rng)[:TRIAL_ROWS]
-            num_clusters = max(1, num_clusters * TRIAL_ROWS // num_rows)
-        solver = self._solver(num_clusters, callback)
-        found = solver.fit(space[rows], None if y is None else y[rows])
         if num_rows <= TRIAL_ROWS:
-            return torch.from_numpy(found.labels_)
-        centers = torch.from_numpy(found.cluster_centers_).to(space.dtype)
-        return nearest_center(space, centers).unique(return_inverse=True)[1]  # none is empty
+            return torch.from_numpy(self._solver(num_clusters, callback).fit(space, y).labels_)
+        rng = torch.Generator().manual_seed(self.seed)
+        rows = torch.randperm(num_rows, generator=rng)[:TRIAL_ROWS]
+        solver = self._solver(max(1, num_clusters * TRIAL_ROWS // num_rows), callback)
+        solver.fit(space[rows], None if y is None else y[rows])
+        nearest = torch.from_numpy(solver.predict(space))
+        return nearest.unique(return_inverse=True)[1]  # Without empty clusters.
 
     def num_clusters_for(self, num_nodes: int) -> int:
-        r"""The number of clusters for a graph of this size, or why there is none."""
+        r"""Returns the number of clusters for a graph of this size, and raises an error if
+        clusters of :obj:`k` nodes are impossible.
+        """
         if self.k > num_nodes:
             raise ValueError(
                 f"'k' must not exceed the number of nodes (got k={self.k} for {num_nodes} nodes)"
@@ -263,7 +262,7 @@ class Quantize(BaseTransform):
 
     def _solver(
         self, num_clusters: int, callback: Callable[[int, int], None] | None = None
-    ) -> Quantizer:
+    ) -> KAnonymousQuantizer:
         if self.method == 'exact':
             return ConstrainedKMeans(
                 num_clusters, self.k, min_labels=self.l, random_state=self.seed
@@ -299,8 +298,8 @@ class Quantize(BaseTransform):
         if self.l is None and found.num_homogeneous > 0:
             warnings.warn(
                 f'{found.num_homogeneous} of {len(found.distinct)} clusters hold nodes of one '
-                f"label only: who is known to be in one of them has that label. Use 'l=2' to "
-                f'rule this out',
+                f'label only: whoever knows that a node is in such a cluster knows its label. '
+                f"Use 'l=2' to prevent this",
                 stacklevel=3,
             )
 
@@ -314,7 +313,9 @@ class Quantize(BaseTransform):
 
 
 def check_features(data: Data) -> Tensor:
-    r"""Returns the features as a float matrix on the CPU, or says what is wrong."""
+    r"""Returns the features as a float matrix on the CPU, and raises an error if they are
+    missing or invalid.
+    """
     x = data.x
     if x is None:
         raise SourceError("The graph has no node features 'x'")
@@ -338,7 +339,7 @@ def check_features(data: Data) -> Tensor:
 
 
 def train_mask_of(data: Data) -> Tensor | None:
-    r"""The training nodes, or :obj:`None` where there is no single mask of them."""
+    r"""Returns the training mask, or :obj:`None` if there is not exactly one."""
     mask = data.get('train_mask')
     if mask is None or mask.shape != (data.num_nodes,):
         return None
@@ -346,7 +347,7 @@ def train_mask_of(data: Data) -> Tensor | None:
 
 
 def verify_sizes(cluster: Tensor, num_clusters: int, k: int) -> None:
-    r"""Refuses a clustering with a cluster below :math:`k`: it is never released."""
+    r"""Raises an error if a cluster has fewer than :math:`k` members."""
     sizes = torch.bincount(cluster, minlength=num_clusters)
     if sizes.numel() != num_clusters or int(sizes.min()) < k:
         raise AnonymityError(
@@ -362,7 +363,7 @@ def _check_private(
     task_weight: float | str | None,
     dp_args: dict[str, Any] | None,
 ) -> None:
-    r"""Refuses what a private method cannot do, before there are data."""
+    r"""Raises an error for arguments that :obj:`method="dp"` does not support."""
     if epsilon is None:
         raise ValueError("method='dp' needs a budget (got epsilon=None)")
     Budget(epsilon, 0.5 if delta is None else delta)

@@ -21,7 +21,7 @@ class Reidentification(NamedTuple):
 
 
 def reidentification(transforms: Iterable[BaseTransform]) -> Reidentification:
-    r"""The probabilities in the paper's comparison of privacy baselines.
+    r"""Returns the probabilities of the paper's comparison of privacy baselines.
 
     Edge addition (times :math:`x`): :math:`1/x` for an edge; edge deletion
     (share :math:`s`): :math:`1 - s` for an edge; attribute noise (times
@@ -29,8 +29,9 @@ def reidentification(transforms: Iterable[BaseTransform]) -> Reidentification:
     both, as the paper claims for graphs that are generated from it. Transforms
     act independently, and their probabilities are multiplied.
 
-    These are chances of a blind guess. They say nothing of somebody who knows
-    more: random edges join unlike nodes, and can be told apart by that.
+    These are the probabilities of a uniform guess. An attacker with more
+    knowledge can do better: random edges connect dissimilar nodes, for example,
+    and can be recognised by that.
 
     Args:
         transforms (list[BaseTransform]): The perturbations.

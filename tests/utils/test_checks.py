@@ -1,0 +1,15 @@
+import numpy as np
+import pytest
+
+from torch_geometric_cgt.utils.checks import check_positive
+
+
+@pytest.mark.parametrize('value', [1, 7, np.int64(3)])
+def test_positive_integers(value):
+    check_positive('k', value)
+
+
+@pytest.mark.parametrize('value', [0, -1, 2.5, 2.0, True, None, '3', np.int64(0)])
+def test_everything_else(value):
+    with pytest.raises(ValueError, match=r"'k' must be a positive integer \(got "):
+        check_positive('k', value)

@@ -1,0 +1,33 @@
+r"""The tree samplers by name."""
+
+from __future__ import annotations
+
+from torch_geometric_cgt.sampler.cluster_gcn import ClusterSampler
+from torch_geometric_cgt.sampler.graph_saint import SAINTSampler
+from torch_geometric_cgt.sampler.layerwise import FastGCNSampler, LADIESSampler
+from torch_geometric_cgt.sampler.neighbors import TreeSampler, sample_trees
+
+SAMPLERS: dict[str, TreeSampler] = {
+    'neighbor': sample_trees,
+    'fastgcn': FastGCNSampler(),
+    'ladies': LADIESSampler(),
+    'cluster': ClusterSampler(),
+    'saint': SAINTSampler(),
+}
+
+
+def tree_sampler(sampler: str | TreeSampler) -> TreeSampler:
+    r"""Returns the tree sampler with this name and its default arguments.
+
+    Args:
+        sampler (str or TreeSampler): The name, or a tree sampler, which is
+            returned as it is.
+    """
+    if isinstance(sampler, str) and sampler in SAMPLERS:
+        return SAMPLERS[sampler]
+    if isinstance(sampler, (str, type)) or not callable(sampler):
+        raise ValueError(
+            f"'sampler' must be one of {', '.join(map(repr, SAMPLERS))}, or a tree sampler like "
+            f'LADIESSampler(batch_size=512) (got {sampler!r})'
+        )
+    return sampler

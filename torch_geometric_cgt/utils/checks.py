@@ -1,0 +1,15 @@
+r"""Checks of arguments that several packages share."""
+
+from numbers import Integral
+from typing import Any
+
+
+def check_positive(name: str, value: Any) -> None:
+    r"""Raises a :class:`ValueError` unless :obj:`value` is an integer of at least one.
+
+    Args:
+        name (str): The name of the argument, for the message.
+        value (int): Its value. :obj:`True` is no integer here.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"'{name}' must be a positive integer (got {value!r})")
