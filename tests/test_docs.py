@@ -13,7 +13,7 @@ MODULES = [
     'nn',
     'training',
     'privacy',
-    'privacy.audit',
+    'audit',
     'datasets',
 ]
 

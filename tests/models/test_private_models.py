@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torch_geometric_cgt.audit.lower_bound import epsilon_lower_bound
+from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models.back_off import back_off, project_to_simplex
 from torch_geometric_cgt.models.coupling import couple, token_rows

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.audit.limit import Limit
-from torch_geometric_cgt.audit.scores import TreeModel
+from torch_geometric_cgt.audit.attack_limit import Limit
+from torch_geometric_cgt.audit.attack_scores import FittedModel
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.pipeline.build import build
@@ -116,7 +116,7 @@ class Built:
     Args:
         trees (TokenTrees): The released trees.
         codebook (torch.Tensor): The released codewords, ``[m, F]``.
-        generator (TreeModel, optional): The fitted model.
+        generator (FittedModel, optional): The fitted model.
         seen (dict, optional): Private results that the codewords were made
             of: noisy :obj:`"sums"` of rows of length one, ``[l, F]``; the label
             of those rows, :obj:`"sum_label"`, ``[l]``; and the sum that each
@@ -125,7 +125,7 @@ class Built:
 
     trees: TokenTrees
     codebook: Tensor
-    generator: TreeModel | None
+    generator: FittedModel | None
     seen: dict[str, Tensor] = field(default_factory=dict)
     projection: Tensor | None = None  # of features, where codewords are projected
 

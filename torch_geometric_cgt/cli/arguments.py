@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from torch_geometric_cgt.audit import CHECKS
-from torch_geometric_cgt.audit.halves import UNITS as AUDITED
+from torch_geometric_cgt.audit.membership import UNITS as AUDITED
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.datasets import SOURCES
 from torch_geometric_cgt.pipeline.private_config import CHOICES, PrivateConfig
