@@ -16,7 +16,7 @@ from torch_geometric_cgt.audit.epsilon_bounds import one_run_epsilon
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.pipeline.source import Source
 
-# The shares of canaries, from the highest scores, guessed to be included, and from the lowest, not.
+# (share of canaries with the highest scores, guessed included; share with the lowest, guessed not)
 GUESSES = ((0.5, 0.5), (0.25, 0.25), (0.25, 0.0), (0.1, 0.0))
 
 
