@@ -1,33 +1,89 @@
 from dataclasses import replace
 
+import pytest
 import torch
+from torch_geometric.data import Data
 
-from tests.helpers.attacked import SHAPE
-from torch_geometric_cgt.audit.limit import Limit
-from torch_geometric_cgt.audit.membership import groups_of, membership_inference
-from torch_geometric_cgt.audit.records import Records
+from tests.helpers.attacked import SHAPE, records
+from torch_geometric_cgt.audit import Limit
+from torch_geometric_cgt.audit.membership import (
+    groups_of,
+    membership_inference,
+    random_members,
+    split_members,
+)
+from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.pipeline.source import check_source
+
+DATA = Data(
+    x=torch.arange(10.0).view(5, 2),
+    edge_index=torch.tensor([[0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 2]]),
+    y=torch.tensor([0, 1, 2, -1, 0]),
+    train_mask=torch.tensor([True, False, True, False, False]),
+)
+MEMBERS = torch.tensor([True, False, True, True, False])
+
+
+def test_parts_by_node_share_nothing():
+    split = split_members(check_source(DATA), MEMBERS, 'node')
+    members, others = split.members, split.others
+    assert members.data.x.tolist() == DATA.x[[0, 2, 3]].tolist()
+    assert members.data.edge_index.tolist() == [[1, 0], [2, 1]]  # 2 to 3 and 0 to 2
+    assert members.data.y.tolist() == [0, 2, -1] and members.split.tolist() == [1, 1, 0]
+    assert others.data.x.tolist() == DATA.x[[1, 4]].tolist()
+    assert others.data.edge_index.numel() == 0
+    assert members.num_classes == others.num_classes == 3
+
+
+def test_parts_by_record_share_the_graph():
+    split = split_members(check_source(DATA), MEMBERS, 'record')
+    assert split.members.root.tolist() == [0, 2] and split.others.root.tolist() == [1, 4]
+    for side in (split.members, split.others):
+        assert torch.equal(side.data.edge_index, DATA.edge_index)
+        assert torch.equal(side.data.x, DATA.x)
+
+
+def test_members_are_half_of_what_is_told_apart():
+    source = check_source(DATA)
+    assert int(random_members(source, 'node', 0).sum()) == 2
+    mask = random_members(source, 'record', 0)
+    assert int(mask.sum()) == 2 and not bool(mask[3])
+
+
+@pytest.mark.parametrize(
+    'members, unit, message',
+    [
+        (MEMBERS, 'edge', "got 'edge'"),
+        (MEMBERS[:3], 'node', r'5 nodes .*\[3\]'),
+        (MEMBERS.long(), 'node', 'int64'),
+        (torch.ones(5, dtype=torch.bool), 'node', "is outside of 'members'"),
+        (torch.arange(5) == 3, 'record', 'is a member'),
+    ],
+)
+def test_bad_input(members, unit, message):
+    with pytest.raises((ValueError, SourceError), match=message):
+        split_members(check_source(DATA), members, unit)
+
+
+def equal_records(y, degree):
+    """Records that differ by label and degree alone."""
+    return records(torch.zeros(len(y), SHAPE.num_slots, dtype=torch.long), y, degree=degree)
 
 
 def some_records(num, seed=0):
     rng = torch.Generator().manual_seed(seed)
-    return Records(
-        torch.zeros(1, num, SHAPE.num_slots, dtype=torch.long),
-        torch.randint(4, (num,), generator=rng),
-        torch.rand(num, generator=rng),
-        torch.randint(50, (num,), generator=rng),
-        3,
-        SHAPE,
-    )
+    y, degree = (torch.randint(high, (num,), generator=rng) for high in (4, 50))
+    return equal_records(y, degree)
 
 
 def inferred(num, shift, seed=0):
     """Scores of which one tells members by some amount and one tells nothing."""
-    records, rng = some_records(num, seed), torch.Generator().manual_seed(seed + 1000)
+    known, rng = some_records(num, seed), torch.Generator().manual_seed(seed + 1000)
     is_member = torch.arange(num) < num // 2
     expected = torch.randn(num, generator=rng, dtype=torch.double)
     noise = torch.randn(2, num, generator=rng, dtype=torch.double)
     scores = {'good': noise[0] + shift * is_member, 'bad': noise[1]}
-    return membership_inference(records, is_member, scores, expected)
+    return membership_inference(known, is_member, scores, expected)
 
 
 def verdicts(found, epsilon):
@@ -35,31 +91,17 @@ def verdicts(found, epsilon):
 
 
 def test_groups_by_hand():
-    records = Records(
-        torch.zeros(1, 40, SHAPE.num_slots, dtype=torch.long),
-        torch.tensor([2] + [0] * 20 + [1] * 19),
-        torch.zeros(40),
-        torch.arange(40),
-        3,
-        SHAPE,
-    )
-    groups = groups_of(records, torch.arange(40).double())
+    y = torch.tensor([2] + [0] * 20 + [1] * 19)
+    groups = groups_of(equal_records(y, torch.arange(40)), torch.arange(40).double())
     assert groups['hubs'].nonzero().view(-1).tolist() == [38, 39]
     assert groups['outliers'].nonzero().view(-1).tolist() == [0, 1]
     # a twentieth is two records: label 2 has one, label 1 has 19 more
-    assert groups['rare labels'].tolist() == (records.y != 0).tolist()
+    assert groups['rare labels'].tolist() == (y != 0).tolist()
 
 
 def test_ties_do_not_favour_those_who_come_first():
-    records = Records(
-        torch.zeros(1, 2000, SHAPE.num_slots, dtype=torch.long),
-        torch.zeros(2000).long(),
-        torch.zeros(2000),
-        torch.full((2000,), 4),
-        3,
-        SHAPE,
-    )
-    hubs = groups_of(records, torch.zeros(2000))['hubs'].nonzero().view(-1)
+    alike = equal_records(torch.zeros(2000).long(), torch.full((2000,), 4))
+    hubs = groups_of(alike, torch.zeros(2000))['hubs'].nonzero().view(-1)
     assert len(hubs) == 100 and 35 <= int((hubs < 1000).sum()) <= 65
 
 
@@ -85,11 +127,11 @@ def test_nothing_to_see_passes_even_at_epsilon_zero():
 def test_the_combined_score_finds_what_single_ones_hide():
     """Members have a high sum of two scores that are opposed for everybody."""
     rng, num = torch.Generator().manual_seed(0), 1000
-    records, is_member = some_records(num), torch.arange(num) % 2 == 0
+    known, is_member = some_records(num), torch.arange(num) % 2 == 0
     hidden = 5 * torch.randn(num, generator=rng, dtype=torch.double)
     noise = torch.randn(2, num, generator=rng, dtype=torch.double)
     scores = {'a': hidden + noise[0] + is_member, 'b': noise[1] - hidden + is_member}
-    found = membership_inference(records, is_member, scores, noise[0] * 0)
+    found = membership_inference(known, is_member, scores, noise[0] * 0)
     area = {a.score: a.area.value for a in found.attacks if a.group == 'all'}
     assert area['combined'] > 0.78 and max(area['a'], area['b']) < 0.65
 
@@ -112,11 +154,10 @@ def by_hand():
     score = torch.cat([torch.arange(num), torch.arange(num)]).double()
     score[:30] = 5000.0
     score[num : num + 2] = torch.tensor([1198.5, 1199.5])  # two hubs who are not members
-    records = some_records(2 * num)
-    records = replace(records, degree=degree)
+    known = replace(some_records(2 * num), degree=degree)
     is_member = torch.arange(2 * num) < num
     expected = torch.rand(2 * num, generator=torch.Generator().manual_seed(1)).double()
-    return membership_inference(records, is_member, {'score': score}, expected)
+    return membership_inference(known, is_member, {'score': score}, expected)
 
 
 def test_the_threshold_of_all_others_is_that_of_every_group():
@@ -141,7 +182,7 @@ def test_a_group_is_held_to_its_own_false_alarms():
     often than all others, members or not, is allowed for."""
     found = by_hand()
     checks = {check.name: check for check in found.checks(Limit(1.0, 0.0, 'here'))}
-    check = checks['Membership inference: true positives at 0.1% false ones']
+    check = checks['Membership inference: true positives at 0.1% false positives']
     assert check.verdict == 'failed' and 'on hubs (60 members, 60 others)' in check.says
     hubs = [a for a in found.attacks if a.group == 'hubs']
     rate = next(a for a in hubs if f"'{a.score}'" in check.says).true_positives[0.001]

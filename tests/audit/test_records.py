@@ -1,9 +1,10 @@
 import torch
 
 from tests.conftest import random_graph
-from torch_geometric_cgt.audit.halves import take_rows
-from torch_geometric_cgt.audit.records import Records, nearest_codeword, records_of
+from tests.helpers.attacked import records
+from torch_geometric_cgt.audit.records import Records, nearest_codeword, records_of, take_rows
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.pipeline.source import check_source
 
 
 def test_nearest_codeword_by_hand():
@@ -26,18 +27,33 @@ def test_sparse_features_give_the_same():
 
 
 def test_records_are_trees_of_their_roots():
-    data, shape = random_graph(60, 120), TreeShape((3, 2))
-    root, rng = torch.tensor([5, 7, 40]), torch.Generator().manual_seed(0)
+    source, shape = check_source(random_graph(60, 120)), TreeShape((3, 2))
+    data, root = source.data, torch.tensor([5, 7, 40])
+    rng = torch.Generator().manual_seed(0)
     codebook = data.x[:9]
-    found = records_of(data, root, codebook, shape, 2, rng)
-    assert found.tokens.shape == (2, 3, shape.num_slots)
+    found = records_of(source, root, codebook, shape, 2, rng)
+    assert [draw.tokens.shape for draw in found.draws] == [(3, shape.num_slots)] * 2
+    for draw in found.draws:
+        draw.validate()
+        assert (draw.num_tokens, draw.num_classes, draw.shape) == (9, source.num_classes, shape)
     nearest = nearest_codeword(data.x, codebook)[0]
-    assert found.tokens[:, :, 0].tolist() == [nearest[root].tolist()] * 2
+    assert [draw.tokens[:, 0].tolist() for draw in found.draws] == [nearest[root].tolist()] * 2
     degree = torch.bincount(data.edge_index[1], minlength=60)
     assert found.degree.tolist() == degree[root].tolist()
     own = torch.arange(60) % 9
-    given = records_of(data, root, codebook, shape, 1, rng, cluster=own)
-    assert given.tokens[0, :, 0].tolist() == own[root].tolist()
-    both = Records.cat([given, records_of(data, root[1:], codebook, shape, 1, rng)])
+    given = records_of(source, root, codebook, shape, 1, rng, cluster=own)
+    assert given.draws[0].tokens[:, 0].tolist() == own[root].tolist()
+    both = Records.cat([given, records_of(source, root[1:], codebook, shape, 1, rng)])
     assert both.y.tolist() == data.y[root[[0, 1, 2, 1, 2]]].tolist() and len(both) == 5
-    assert torch.equal(both.tokens[:, :3], given.tokens)
+    assert torch.equal(both.draws[0].tokens[:3], given.draws[0].tokens)
+
+
+def test_all_trees_follow_sample_by_sample():
+    known = records(
+        [[[0, 1, 2, 2, 3], [1, 3, 3, 3, 3]], [[0, 2, 3, 3, 3], [1, 1, 3, 3, 3]]], [0, 1]
+    )
+    trees = known.all_trees()
+    assert trees.tokens.tolist() == [
+        draw.tokens[i].tolist() for draw in known.draws for i in (0, 1)
+    ]
+    assert trees.y.tolist() == [0, 1, 0, 1] and len(trees) == trees.split.numel() == 4

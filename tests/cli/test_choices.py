@@ -3,7 +3,7 @@
 import pytest
 
 from torch_geometric_cgt import DifferentialPrivacy, FitConfig
-from torch_geometric_cgt.audit import CHECKS, halves
+from torch_geometric_cgt.audit import CHECKS, membership
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.cli import choices
@@ -17,7 +17,7 @@ OWNED = {
     'MODELS': MODELS,
     'EXPERIMENTS': {e.name: e.scenario for e in EXPERIMENTS.values()},
     'CHECKS': CHECKS,
-    'AUDIT_UNITS': halves.UNITS,
+    'AUDIT_UNITS': membership.UNITS,
     'UNITS': UNITS,
     'FORMS': FORMS,
     'PRECISIONS': PRECISIONS,

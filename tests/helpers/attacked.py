@@ -61,16 +61,16 @@ def noisy_histogram(epsilon, num_words=400):
     return build
 
 
-def records(tokens, y, num_tokens=3, shape=SHAPE) -> Records:
+def records(tokens, y, num_tokens=3, shape=SHAPE, degree=None) -> Records:
     """Records by hand: one draw of trees, or several."""
-    tokens = torch.tensor(tokens)
+    tokens = torch.as_tensor(tokens)
     tokens = tokens if tokens.dim() == 3 else tokens[None]
-    num = tokens.size(1)
-    return Records(
-        tokens, torch.tensor(y), torch.zeros(num), torch.zeros(num).long(), num_tokens, shape
-    )
+    y = torch.as_tensor(y)
+    draws = tuple(trees(draw, y, num_tokens, shape) for draw in tokens)
+    degree = torch.zeros_like(y) if degree is None else degree
+    return Records(draws, torch.zeros(len(y)), degree)
 
 
 def trees(tokens, y, num_tokens=3, shape=SHAPE, num_classes=2) -> TokenTrees:
-    y = torch.tensor(y)
-    return TokenTrees(torch.tensor(tokens), y, torch.ones_like(y), num_tokens, num_classes, shape)
+    tokens, y = torch.as_tensor(tokens), torch.as_tensor(y)
+    return TokenTrees(tokens, y, torch.ones_like(y), num_tokens, num_classes, shape)

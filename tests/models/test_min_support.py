@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.builds import promised
+from tests.helpers.random_trees import random_trees
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark.variants import find_variant
 from torch_geometric_cgt.data import TreeShape
@@ -90,14 +91,6 @@ def test_every_path_has_the_support_and_null_stays_null(fan_outs, num_tokens, mi
     fine = ((support.count(trees, labels) >= min_support) | (trees == num_tokens)).all(dim=1)
     assert torch.equal(out[fine], trees[fine])
     assert torch.equal(rule(out, labels, rng), out)
-
-
-def random_trees(num, num_tokens, shape, rng):
-    tokens = torch.randint(num_tokens + 1, (num, shape.num_slots), generator=rng)
-    tokens[:, 0] = tokens[:, 0].clamp(max=num_tokens - 1)
-    for slot in range(1, shape.num_slots):
-        tokens[tokens[:, shape.parent[slot]] == num_tokens, slot] = num_tokens
-    return tokens, torch.randint(2, (num,), generator=rng)
 
 
 def test_a_build_with_the_rule(graph, quick):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torch_geometric_cgt.audit.lower_bound import epsilon_lower_bound
+from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.models.dp_transformer import PrivateGenerator

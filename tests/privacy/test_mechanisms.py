@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torch_geometric_cgt.audit.lower_bound import epsilon_lower_bound
+from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
 from torch_geometric_cgt.privacy import DiscreteGaussian, Gaussian
 from torch_geometric_cgt.privacy.accounting import Loss, epsilon_of
 from torch_geometric_cgt.privacy.mechanisms import (

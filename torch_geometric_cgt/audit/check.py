@@ -1,4 +1,4 @@
-r"""Checks and the audit of them: what was measured, what it is held against, and why."""
+r"""The result of an audit: checks with a value, a threshold and a verdict."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 FORMAT = 1  # of the JSON file
 VERDICTS = ('passed', 'failed', 'descriptive')
 NOTICE = (
-    'Do not publish this audit. It holds exact statistics of the source, without any noise, and is '
-    'not covered by the promise of the release: it is for the owner of the data.'
+    'Do not publish this audit. It contains exact statistics of the source without any noise. The '
+    'promise of the release does not cover them. It is for the owner of the data only.'
 )
 
 
@@ -19,18 +19,19 @@ class Check:
 
     Args:
         name (str): What is checked.
-        verdict (str): :obj:`"passed"`, :obj:`"failed"` or, where nothing is
-            promised that could be broken, :obj:`"descriptive"`.
+        verdict (str): :obj:`"passed"`, :obj:`"failed"` or, where there is no
+            promise to test, :obj:`"descriptive"`.
         value (float): What was measured.
-        says (str): What the value is, as a sentence.
-        threshold (float, optional): What the value is held against.
+        says (str): What the value means, in sentences for a reader who does
+            not know the code.
+        threshold (float, optional): What the value is compared with.
             (default: :obj:`None`)
         origin (str, optional): Where the threshold comes from.
             (default: :obj:`""`)
-        low (float, optional): The lower end of the interval of the value.
-            (default: :obj:`None`)
+        low (float, optional): The lower end of the confidence interval of the
+            value. (default: :obj:`None`)
         high (float, optional): Its upper end. (default: :obj:`None`)
-        details (dict, optional): All else that was measured, for a JSON file.
+        details (dict, optional): Further measurements, for a JSON file.
     """
 
     name: str
@@ -48,12 +49,12 @@ class Check:
             raise ValueError(f"'verdict' must be one of {VERDICTS} (got '{self.verdict}')")
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""All fields, for a JSON file."""
         return asdict(self)
 
 
 def verdict(passed: bool) -> str:
-    r"""The word for it."""
+    r""":obj:`"passed"` or :obj:`"failed"`."""
     return 'passed' if passed else 'failed'
 
 
@@ -63,9 +64,9 @@ class Audit:
 
     Args:
         card (dict): The card of the release.
-        checks (list[Check]): One verdict each.
-        details (dict): What was measured, by check.
-        settings (dict): How it was measured.
+        checks (list[Check]): The checks.
+        details (dict): What was measured, by the name of the check.
+        settings (dict): The arguments of the audit.
     """
 
     card: dict[str, Any]
@@ -80,11 +81,11 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        r"""Whether none failed."""
+        r"""Whether no check failed."""
         return not self.failed
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""All fields, for a JSON file."""
         return {
             'format': FORMAT,
             'notice': NOTICE,

@@ -1,8 +1,8 @@
-r"""Membership inference: can it be told who was in the source?"""
+r"""Membership inference: can an attacker tell who was in the source?"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import subgraph
 
+from torch_geometric_cgt.audit.attack_limit import Limit
 from torch_geometric_cgt.audit.check import Check, verdict
-from torch_geometric_cgt.audit.limit import Limit
-from torch_geometric_cgt.audit.rates import (
+from torch_geometric_cgt.audit.estimates import (
+    Estimate,
     TruePositives,
     area,
     curve,
@@ -22,10 +25,12 @@ from torch_geometric_cgt.audit.rates import (
     threshold_of,
     true_positives,
 )
-from torch_geometric_cgt.audit.records import Records
-from torch_geometric_cgt.privacy.intervals import Estimate
+from torch_geometric_cgt.audit.records import Records, take_rows
+from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.quantizer.class_probabilities import fit_linear
 
+UNITS = ('node', 'record')
 FALSE_POSITIVES = (0.01, 0.001)
 GROUP_SHARE = 0.05  # of all records
 MIN_GROUP = 20  # members and others, for a group to be measured
@@ -33,8 +38,83 @@ NUM_FOLDS = 5
 
 
 @dataclass(frozen=True)
+class MemberSplit:
+    r"""A source in two parts, of which a build sees the first one.
+
+    Args:
+        members (Source): The part that is built from.
+        others (Source): The part that is left out.
+        unit (str): What is left out: :obj:`"node"` for nodes with all their
+            edges, :obj:`"record"` for computation graphs of nodes that stay in
+            the graph as neighbours.
+    """
+
+    members: Source
+    others: Source
+    unit: str
+
+
+def split_members(source: Source, members: Tensor, unit: str = 'node') -> MemberSplit:
+    r"""Splits a source into members and others.
+
+    By :obj:`"node"`, each part is the subgraph of its own nodes. By
+    :obj:`"record"`, each part is the whole graph with the labels of its own
+    roots only. If the split is random, only a build that depends on single
+    members can tell the parts apart.
+
+    Args:
+        source (Source): The checked source graph.
+        members (torch.Tensor): The mask of the members, ``[N]``.
+        unit (str, optional): :obj:`"node"` or :obj:`"record"`.
+            (default: :obj:`"node"`)
+    """
+    num_nodes = int(source.data.num_nodes or 0)
+    if unit not in UNITS:
+        raise ValueError(f"'unit' must be one of {UNITS} (got '{unit}')")
+    if members.dtype != torch.bool or members.shape != (num_nodes,):
+        raise ValueError(
+            f"'members' must be a mask of {num_nodes} nodes "
+            f'(got {members.dtype} of shape {list(members.shape)})'
+        )
+    part = _subgraph if unit == 'node' else _own_labels
+    split = MemberSplit(part(source, members), part(source, ~members), unit)
+    for side, what in ((split.members, 'a member'), (split.others, "outside of 'members'")):
+        if side.root.numel() == 0:
+            raise SourceError(f'No labelled node of the source is {what}')
+    return split
+
+
+def random_members(source: Source, unit: str, seed: int) -> Tensor:
+    r"""A random half of the nodes as a mask ``[N]``; for records, a random half
+    of the labelled nodes.
+    """
+    num_nodes = int(source.data.num_nodes or 0)
+    candidate = source.root if unit == 'record' else torch.arange(num_nodes)
+    perm = torch.randperm(candidate.numel(), generator=torch.Generator().manual_seed(seed))
+    mask = torch.zeros(num_nodes, dtype=torch.bool)
+    mask[candidate[perm[: candidate.numel() // 2]]] = True
+    return mask
+
+
+def _subgraph(source: Source, mask: Tensor) -> Source:
+    data, node = source.data, mask.nonzero().view(-1)
+    edge_index, _ = subgraph(
+        mask, data.edge_index, relabel_nodes=True, num_nodes=int(data.num_nodes or 0)
+    )
+    part = Data(x=take_rows(data.x, node), edge_index=edge_index, y=data.y[mask])
+    split = None if source.split is None else source.split[mask]
+    return replace(source, data=part, split=split)
+
+
+def _own_labels(source: Source, mask: Tensor) -> Source:
+    data = source.data
+    part = Data(x=data.x, edge_index=data.edge_index, y=data.y.masked_fill(~mask, -1))
+    return replace(source, data=part)
+
+
+@dataclass(frozen=True)
 class Attack:
-    r"""How well one score tells members from others in one group."""
+    r"""How well one score tells members from others in one group of records."""
 
     score: str
     group: str
@@ -46,12 +126,13 @@ class Attack:
 
 @dataclass(frozen=True)
 class Membership:
-    r"""All attacks on all groups.
+    r"""All attacks on all groups of records.
 
     Args:
-        attacks (list[Attack]): Their intervals hold all together.
-        confidence (float): With this probability.
-        curves (dict[str, list]): Of each score, over all records.
+        attacks (list[Attack]): The attacks.
+        confidence (float): The probability that the intervals of all attacks
+            hold together.
+        curves (dict[str, list]): The ROC curve of each score over all records.
     """
 
     attacks: list[Attack]
@@ -59,7 +140,7 @@ class Membership:
     curves: dict[str, list[tuple[float, float]]]
 
     def checks(self, limit: Limit) -> list[Check]:
-        r"""One verdict for the area and one for each share of false alarms. A
+        r"""One check of the area and one of each share of false positives. A
         check fails if the interval of any attack lies above the limit.
         """
         found = [(attack.area, limit.max_auc, attack) for attack in self.attacks]
@@ -68,18 +149,20 @@ class Membership:
             measured = [(attack.true_positives[rate], attack) for attack in self.attacks]
             found = [(t.share, limit.highest(t.others.high), attack) for t, attack in measured if t]
             if found:
-                name = f'true positives at {rate:.1%} false ones'
+                name = f'true positives at {rate:.1%} false positives'
                 checks.append(self._check(name, found, limit))
         return checks
 
     def _check(self, name: str, found: list[tuple[Estimate, float, Attack]], limit: Limit) -> Check:
         estimate, threshold, attack = max(found, key=lambda item: item[0].low - item[1])
+        group = 'all records' if attack.group == 'all' else attack.group
         return Check(
             f'Membership inference: {name}',
             verdict(estimate.low <= threshold),
             estimate.value,
-            f"The attack that comes closest to its limit: '{attack.score}' on {attack.group} "
-            f'({attack.num_members:,} members, {attack.num_others:,} others). Intervals of '
+            f"The strongest attack, relative to its limit: score '{attack.score}' on {group} "
+            f'({attack.num_members:,} members, {attack.num_others:,} others). The attacked build '
+            f'contains the members and not the others. The confidence intervals of all '
             f'{len(self.attacks)} attacks hold together at {self.confidence:.0%}.',
             threshold,
             limit.origin,
@@ -88,7 +171,7 @@ class Membership:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""All fields, for a JSON file."""
         attacks = [
             {
                 **asdict(a),
@@ -110,20 +193,19 @@ def membership_inference(
     r"""Measures how well scores tell members from others, overall and for
     hubs, outliers and rare labels.
 
-    A further score, ``combined``, is learned from all others: each record is
-    scored by a linear model of them that was told who is a member among four
-    fifths of the other records.
+    A further score, ``combined``, is learned from the given ones: a linear
+    model that is fitted on four fifths of the records, with their membership,
+    scores the remaining fifth.
 
-    The thresholds of rates are set on all others, and the shares above them
-    are measured in each group, of its members and of its others. If a
-    mechanism is differentially private, the first are bounded by the second,
-    within every group.
+    Each threshold is set on the others of all groups. In each group, the share
+    of members and the share of others above it are measured. Within every
+    group, a differentially private mechanism bounds the first by the second.
 
     Args:
         records (Records): Members and others.
-        is_member (torch.Tensor): Which is which, ``[n]``.
-        scores (dict[str, torch.Tensor]): What attackers compute, ``[n]`` each;
-            high for members.
+        is_member (torch.Tensor): The mask of the members, ``[n]``.
+        scores (dict[str, torch.Tensor]): The scores of attackers, ``[n]``
+            each; high for members.
         expected (torch.Tensor): The log-density of each record in the
             population, ``[n]``.
         confidence (float, optional): The probability that all intervals hold
@@ -145,7 +227,7 @@ def membership_inference(
     num_rates = sum(has_threshold(num_others, rate) for rate in FALSE_POSITIVES)
     num_intervals = len(scores) * len(groups) * (1 + num_rates)
     each = 1 - (1 - confidence) / num_intervals
-    # One threshold for all: an attacker accuses whoever is above it, whatever the group.
+    # One threshold for all groups: an attacker accuses every record above it.
     threshold = {
         (name, rate): threshold_of(score[~is_member], rate)
         for name, score in scores.items()
@@ -167,11 +249,11 @@ def membership_inference(
 
 
 def groups_of(records: Records, expected: Tensor) -> dict[str, Tensor]:
-    r"""Those whom an average hides: each a mask ``[n]`` of about a twentieth of
-    the records, made without a look at who is a member.
+    r"""Groups of records that an average over all records hides. Each is a mask
+    ``[n]`` of about a twentieth of the records. Membership is not used.
 
     - hubs have the most neighbours;
-    - outliers have computation graphs that the others' let expect least;
+    - outliers have the lowest expected log-density;
     - rare labels are the least frequent ones.
     """
     size = max(1, round(GROUP_SHARE * len(records)))
@@ -191,10 +273,8 @@ def groups_of(records: Records, expected: Tensor) -> dict[str, Tensor]:
 def combined_score(
     records: Records, is_member: Tensor, scores: dict[str, Tensor], expected: Tensor, seed: int
 ) -> Tensor:
-    r"""Scores each record by a linear model that did not see whether it is a
-    member, ``[n]``.
-    """
-    real = (records.tokens != records.num_tokens).double().sum(dim=2).mean(dim=0)
+    r"""Scores each record by a linear model that was fitted without it, ``[n]``."""
+    real = torch.stack([draw.real.double().sum(dim=1) for draw in records.draws]).mean(dim=0)
     columns = [*scores.values(), expected, records.degree.double().log1p(), real]
     z = torch.stack(columns, dim=1).double().numpy()
     known = is_member.numpy()
@@ -209,7 +289,7 @@ def combined_score(
 
 
 def _top(x: Tensor, size: int) -> Tensor:
-    r"""The largest values. Ties are broken by chance: records are in the order of membership."""
+    r"""The largest values. Ties are broken at random, since members come first."""
     chance = torch.randperm(x.numel(), generator=torch.Generator().manual_seed(x.numel()))
     order = chance[x[chance].argsort(descending=True, stable=True)]
     return torch.isin(torch.arange(x.numel()), order[:size])

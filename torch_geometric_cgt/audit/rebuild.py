@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_geometric_cgt.audit.limit import Limit
+from torch_geometric_cgt.audit.attack_limit import Limit
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.pipeline import Build, BuildConfig, KAnonymity, Source, build
 from torch_geometric_cgt.pipeline.plan import PrivatePlan

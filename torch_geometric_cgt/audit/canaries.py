@@ -1,4 +1,4 @@
-r"""Canaries: records made up for the audit, each put in or left out by a fair coin."""
+r"""Canaries: artificial records that a fair coin includes in a build or excludes from it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_geometric_cgt.audit.attack_limit import Limit
 from torch_geometric_cgt.audit.check import Check, verdict
-from torch_geometric_cgt.audit.limit import Limit
-from torch_geometric_cgt.audit.one_run import one_run_epsilon
-from torch_geometric_cgt.audit.zero_out import zero_out
+from torch_geometric_cgt.audit.epsilon_bounds import one_run_epsilon
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.pipeline.source import Source
 
-# Shares of all canaries with the highest scores, guessed to be in, and with the lowest, to be out.
+# (share of canaries with the highest scores, guessed included; share with the lowest, guessed not)
 GUESSES = ((0.5, 0.5), (0.25, 0.25), (0.25, 0.0), (0.1, 0.0))
 
 
@@ -26,10 +25,9 @@ class Canaries:
     r"""A source with canaries.
 
     Args:
-        every (Source): The source with all canaries; where an attacker looks
-            them up.
-        node (torch.Tensor): The canaries in :obj:`every`, ``[m]``.
-        coin (torch.Tensor): Which of them are inside, ``[m]``.
+        every (Source): The source with all canaries, which the attacker knows.
+        node (torch.Tensor): The nodes of the canaries in :obj:`every`, ``[m]``.
+        coin (torch.Tensor): Which of them are included, ``[m]``.
     """
 
     every: Source
@@ -38,15 +36,15 @@ class Canaries:
 
     @property
     def inside(self) -> Source:
-        r"""What is built from: the records of all other canaries are zeroed
-        out, and nothing else depends on the coins.
+        r"""The source of the build: the records of excluded canaries are zeroed
+        out. Nothing else depends on the coins.
         """
-        return zero_out(self.every, self.node[~self.coin])
+        return zero_out_records(self.every, self.node[~self.coin])
 
 
 @dataclass(frozen=True)
 class Guesses:
-    r"""What one attacker guessed, and what follows from it."""
+    r"""The guesses by one score, and the lower bound on epsilon from them."""
 
     score: str
     num_guesses: int
@@ -60,13 +58,12 @@ class CanaryAudit:
 
     Args:
         num_canaries (int): The number of canaries.
-        num_inside (int): The number of those that were put in.
-        guesses (list[Guesses]): By score and by number of guesses; their
-            bounds hold all together.
-        delta (float): The failure probability that the bounds allow for.
-        confidence (float): The probability that they hold.
-        most (float): The bound if all guesses were right: no claim above it
-            can be refuted with so few canaries.
+        num_inside (int): The number of included canaries.
+        guesses (list[Guesses]): One entry per score and number of guesses.
+        delta (float): The failure probability of the bounds.
+        confidence (float): The probability that all bounds hold together.
+        most (float): The bound if all guesses were correct. A larger claim
+            cannot be refuted with so few canaries.
     """
 
     num_canaries: int
@@ -82,10 +79,12 @@ class CanaryAudit:
         return max(self.guesses, key=lambda g: g.epsilon)
 
     def check(self, limit: Limit) -> Check:
-        r"""Fails if the bound exceeds what was claimed. Means of groups show
-        whether an outlier is among them: without a claim, there is a number
-        and no verdict. Nor is there one if no number of right guesses could
-        have refuted the claim.
+        r"""Fails if the bound exceeds the claim. There is no verdict without a
+        claim, since a cluster mean does show whether it contains an outlier,
+        and none if no number of correct guesses could have refuted the claim.
+
+        Args:
+            limit (Limit): The claim.
         """
         best, limit = self.best, limit.at(self.delta)
         can_fail = limit.is_claim and self.most > limit.epsilon
@@ -94,35 +93,37 @@ class CanaryAudit:
             reach = (
                 f'This check cannot fail: if all guesses were right, the bound would be '
                 f'{self.most:.2f}, which does not exceed the claim of {limit.epsilon:.2f} at this '
-                f'delta. Only more canaries could refute that.'
+                f'delta. Only more canaries could refute the claim.'
             )
         return Check(
             'Canaries: lower bound on epsilon',
             verdict(best.epsilon <= limit.epsilon) if can_fail else 'descriptive',
             best.epsilon,
-            f'{self.num_inside} of {self.num_canaries} made-up records were built in; from the '
-            f"result, by the score '{best.score}', {best.num_correct} of {best.num_guesses} "
-            f'guesses of which ones are right. At {self.confidence:.0%} confidence, the build is '
-            f'not ({best.epsilon:.2f}, {self.delta:.2g})-differentially private for a record. A '
-            f'bound of zero is no proof of privacy: another attack may see more. {reach}',
+            f'{self.num_inside} of {self.num_canaries} artificial records (canaries) were included '
+            f"in a build. An attacker guessed from the result, by the score '{best.score}', which "
+            f'ones: {best.num_correct} of {best.num_guesses} guesses were right. At '
+            f'{self.confidence:.0%} confidence, the build is not ({best.epsilon:.2f}, '
+            f'{self.delta:.2g})-differentially private for a record. A bound of zero does not '
+            f'prove privacy: another attack may find more. {reach}',
             limit.epsilon if can_fail else None,
             limit.origin if limit.is_claim else 'The card claims no differential privacy.',
         )
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""All fields, for a JSON file."""
         return asdict(self)
 
 
 def insert_canaries(source: Source, num_canaries: int, shape: TreeShape, seed: int) -> Canaries:
     r"""Adds canaries to a source.
 
-    A canary is a new node with a single feature, one of those that the fewest
-    nodes have, a label drawn among all labels, and edges from as many random
-    nodes as a root has child slots. No edge leaves it, so that it is in no
-    computation graph but its own: one canary is one record. It is an outlier
-    in features, label and neighbours, and has a trace of its own in any mean.
-    Those whose coin says so are zeroed out (:meth:`zero_out`).
+    A canary is a new node with one non-zero feature, one of the features that
+    the fewest nodes have, with a random label, and with edges from as many
+    random nodes as a root has child slots. No edge leaves it, so it occurs in
+    its own computation graph only: one canary is one record. It is an outlier
+    in features, label and neighbours, and leaves its own trace in any mean.
+    A fair coin decides which canaries are zeroed out
+    (:meth:`zero_out_records`).
 
     Args:
         source (Source): The checked source graph.
@@ -155,9 +156,9 @@ def insert_canaries(source: Source, num_canaries: int, shape: TreeShape, seed: i
 
 
 def rare_rows(x: Tensor, num_rows: int) -> Tensor:
-    r"""Rows of one feature each, as long as a typical row, ``[num_rows, F]``.
-    The features that the fewest others have come first; each is used again when
-    there is no other one left.
+    r"""Rows with one non-zero feature each and a typical norm, ``[num_rows, F]``.
+    The features that the fewest nodes have come first. After the last feature,
+    the first one follows again.
 
     Args:
         x (torch.Tensor): The features of all nodes, ``[N, F]``, dense or sparse.
@@ -177,12 +178,50 @@ def _count_columns(x: Tensor) -> Tensor:
 
 
 def append_rows(x: Tensor, rows: Tensor) -> Tensor:
-    r"""A dense or sparse matrix with dense rows behind its own."""
+    r"""A dense or sparse matrix with dense rows appended, in its layout."""
     rows = rows.to(x.dtype)
     if x.layout == torch.strided:
         return torch.cat([x, rows])
     both = torch.cat([x.to_sparse_coo(), rows.to_sparse_coo()]).coalesce()
     return both.to_sparse_csr() if x.layout == torch.sparse_csr else both
+
+
+def zero_out_records(source: Source, node: Tensor) -> Source:
+    r"""Zeroes out the records of some roots, as in the neighbouring data sets of
+    a ledger.
+
+    The features of these nodes become zero. Their labels are removed, and with
+    them their computation graphs. The number of rows and all edges stay, so
+    the sample of neighbours and the rows of all other nodes do not change.
+
+    Args:
+        source (Source): The checked source graph.
+        node (torch.Tensor): The roots in question, ``[z]``.
+    """
+    data, gone = source.data, torch.zeros(int(source.data.num_nodes or 0), dtype=torch.bool)
+    gone[node] = True
+    num_zeroed = source.num_zeroed + int((gone & (data.y >= 0)).sum())
+    zeroed = Data(
+        x=_zero_rows(data.x, gone), edge_index=data.edge_index, y=data.y.masked_fill(gone, -1)
+    )
+    split = None if source.split is None else source.split.masked_fill(gone, 0)
+    return replace(source, data=zeroed, split=split, num_zeroed=num_zeroed)
+
+
+def _zero_rows(x: Tensor, gone: Tensor) -> Tensor:
+    r"""A dense or sparse matrix with some rows set to zero, in its layout."""
+    if x.layout == torch.strided:
+        return x.masked_fill(gone[:, None], 0)
+    rows = x.to_sparse_coo().coalesce()
+    stays = ~gone[rows.indices()[0]]
+    kept = torch.sparse_coo_tensor(
+        rows.indices()[:, stays],
+        rows.values()[stays],
+        x.shape,
+        is_coalesced=True,
+        check_invariants=False,
+    )
+    return kept.to_sparse_csr() if x.layout == torch.sparse_csr else kept
 
 
 def canary_audit(
@@ -192,19 +231,20 @@ def canary_audit(
     confidence: float = 0.95,
     guesses: Sequence[tuple[float, float]] = GUESSES,
 ) -> CanaryAudit:
-    r"""Guesses coins by scores, and bounds epsilon by how many are right.
+    r"""Guesses coins by scores, and bounds epsilon by the number of correct guesses.
 
     Args:
-        coin (torch.Tensor): Which canaries are in, ``[m]``.
-        scores (dict[str, torch.Tensor]): What attackers compute from the
-            result without the coins, ``[m]`` each; high for those that are in.
-        delta (float, optional): The failure probability that is claimed.
+        coin (torch.Tensor): Which canaries are included, ``[m]``.
+        scores (dict[str, torch.Tensor]): The scores of attackers who do not
+            know the coins, ``[m]`` each; high for included canaries.
+        delta (float, optional): The claimed failure probability.
             (default: :obj:`0.0`)
         confidence (float, optional): The probability that all bounds hold
             together. (default: :obj:`0.95`)
-        guesses (list[tuple[float, float]], optional): Which shares of the
-            canaries, from the top and from the bottom, are guessed to be in
-            and out. (default: :obj:`GUESSES`)
+        guesses (list[tuple[float, float]], optional): The share of canaries
+            with the highest scores that are guessed to be included, and the
+            share with the lowest scores that are guessed not to be.
+            (default: :obj:`GUESSES`)
     """
     num_canaries = coin.numel()
     each = 1 - (1 - confidence) / (len(scores) * len(guesses))

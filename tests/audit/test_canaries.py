@@ -6,7 +6,7 @@ import torch
 
 from tests.helpers.attacked import source
 from torch_geometric_cgt.audit import Limit, canary_audit, insert_canaries
-from torch_geometric_cgt.audit.zero_out import zero_out
+from torch_geometric_cgt.audit.canaries import zero_out_records
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline
 from torch_geometric_cgt.pipeline.config import BuildConfig
@@ -77,13 +77,13 @@ def test_zeroed_out_rows(layout):
     before = source(30)
     x = before.data.x.clone()
     before.data.x = {'dense': x, 'coo': x.to_sparse_coo(), 'csr': x.to_sparse_csr()}[layout]
-    after = zero_out(before, torch.tensor([3, 29]))
+    after = zero_out_records(before, torch.tensor([3, 29]))
     x[[3, 29]] = 0
     assert after.data.x.layout == before.data.x.layout
     assert torch.equal(after.data.x.to_dense(), x)
     assert (after.root.numel(), after.num_roots) == (28, 30)
     assert (before.data.y >= 0).all() and after.fingerprint() != before.fingerprint()
-    again = zero_out(after, torch.tensor([3, 4]))  # 3 is gone already
+    again = zero_out_records(after, torch.tensor([3, 4]))  # 3 is gone already
     assert (again.root.numel(), again.num_roots) == (27, 30)
 
 

@@ -4,13 +4,21 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from torch_geometric_cgt.audit.one_run import one_run_epsilon, one_run_p_value
+from torch_geometric_cgt.audit.epsilon_bounds import (
+    largest_bound,
+    one_run_epsilon,
+    one_run_p_value,
+)
 
 
 def test_all_guesses_right():
     # q ** 100 = 0.05, epsilon is the logit of q
     q = 0.05 ** (1 / 100)
     assert one_run_epsilon(100, 100, 100) == pytest.approx(math.log(q / (1 - q)))
+
+
+def test_all_guesses_right_is_the_largest_bound():
+    assert largest_bound(100, 1e-5, 0.9, 2) == one_run_epsilon(100, 100, 100, 1e-5, 0.95)
 
 
 def test_the_example_of_the_paper():

@@ -13,9 +13,11 @@ from tests.helpers.attacked import CONFIG, memorise
 from tests.report.test_page import CHROMIUM, look
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.audit import CHECKS, find_build, run_audit
-from torch_geometric_cgt.audit.halves import halve
+from torch_geometric_cgt.audit.membership import split_members
+from torch_geometric_cgt.audit.release_audit import AuditRun
 from torch_geometric_cgt.errors import CorruptFileError, SourceError
 from torch_geometric_cgt.pipeline.source import check_source
+from torch_geometric_cgt.release.card import Card
 from torch_geometric_cgt.release.release import Release
 from torch_geometric_cgt.report.audit_page import render_audit, write_audit
 
@@ -112,7 +114,7 @@ def test_a_release_alone_is_audited_by_its_card_and_nearest_codewords(graph, dat
     same = run_audit(loaded.release, graph, CHEAP, log=False)
     assert same.to_dict() == audit.to_dict()
     own = run_audit(dataset, graph, CHEAP, log=False)
-    assert own.settings['tokens'] == 'own group'
+    assert own.settings['tokens'] == 'cluster assignment of the build'
 
 
 def test_a_build_is_found_again_by_its_release(graph, dataset, root):
@@ -137,7 +139,7 @@ def test_the_promise_of_the_support_rule_is_counted(graph, root, tmp_path):
     (check,) = run_audit(ruled, graph, ('support',), min_support=1000).checks
     assert check.verdict == 'failed' and check.origin == 'asked for: min_support = 1000'
     (check,) = run_audit(ruled.release, graph, ('support',)).checks  # without the groups
-    assert check.verdict == 'descriptive' and 'were not at hand' in check.says
+    assert check.verdict == 'descriptive' and 'Not checked' in check.says
     trees = ruled.release.trees
     spoilt = replace(trees, y=trees.y.roll(1))
     dataset = SimpleNamespace(
@@ -147,20 +149,40 @@ def test_the_promise_of_the_support_rule_is_counted(graph, root, tmp_path):
     assert check.verdict == 'failed' and check.value < 3
 
 
+@pytest.fixture(scope='module')
+def known():
+    """A graph with known members."""
+    members = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.5
+    return random_graph(300, 600), members
+
+
+@pytest.fixture(scope='module')
+def memorised(known):
+    """A build that memorises the records of the members, and its card."""
+    return _memorise_members(*known, 'record')
+
+
+def _memorise_members(graph, members, unit):
+    inside = split_members(check_source(graph), members, unit).members
+    built = memorise(inside, CONFIG)
+    return built.trees, built.codebook, _card_of(inside, built)
+
+
 class PrivateRelease(Release):
     """With the card of a differentially private release, which has no groups."""
 
     @property
     def privacy(self):
-        return SimpleNamespace(epsilon=0.1, delta=1e-6, protects='record', unit='', k=None)
+        return _private(0.1, 'record')
 
 
-def test_a_private_release_is_held_to_its_claim():
-    graph = random_graph(300, 600)
-    members = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.5
-    inside = halve(check_source(graph), members, 'record').inside
-    built = memorise(inside, CONFIG)
-    release = PrivateRelease(built.trees, built.codebook, _card_of(inside, built))
+def _private(epsilon, protects):
+    return Card('differential privacy', 2, epsilon=epsilon, delta=1e-6, protects=protects)
+
+
+def test_a_private_release_is_held_to_its_claim(known, memorised):
+    graph, members = known
+    release = PrivateRelease(*memorised)
     checks = ('groups', *CHECKS[1:-1])
     audit = run_audit(release, graph, checks, members=members, log=False)
     assert not any(name in NAMES[:3] for name in (check.name for check in audit.checks))
@@ -172,28 +194,21 @@ def test_a_private_release_is_held_to_its_claim():
     assert 'epsilon = 0.1' in render_audit({**audit.to_dict(), 'card': card})
 
 
-def test_a_claim_for_a_node_is_attacked_by_its_record_and_says_so(monkeypatch):
-    claim = SimpleNamespace(epsilon=1.0, delta=1e-6, protects='node', unit='', k=None)
-    monkeypatch.setattr(PrivateRelease, 'privacy', claim)
-    graph = random_graph(300, 600)
-    members = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.5
-    inside = halve(check_source(graph), members, 'record').inside
-    built = memorise(inside, CONFIG)
-    release = PrivateRelease(built.trees, built.codebook, _card_of(inside, built))
+def test_a_claim_for_a_node_is_attacked_by_its_record_and_says_so(known, memorised, monkeypatch):
+    monkeypatch.setattr(PrivateRelease, 'privacy', _private(1.0, 'node'))
+    graph, members = known
+    release = PrivateRelease(*memorised)
     audit = run_audit(release, graph, ('membership', 'attribute'), members=members, log=False)
     assert audit.settings['unit'] == 'record' and len(audit.checks) >= 4
     for check in audit.checks:
-        assert 'What is attacked is one record' in check.says
+        assert 'The attack is on one record' in check.says
         assert 'The claim is for a node' in check.says
 
 
-def test_a_release_of_known_members_is_attacked_itself():
+def test_a_release_of_known_members_is_attacked_itself(known):
     """A memorising build from half of the nodes, with a card that fits."""
-    graph = random_graph(300, 600)
-    members = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.5
-    inside = halve(check_source(graph), members).inside
-    built = memorise(inside, CONFIG)
-    release = Release(built.trees, built.codebook, _card_of(inside, built))
+    graph, members = known
+    release = Release(*_memorise_members(graph, members, 'node'))
     audit = run_audit(release, graph, ('copies', 'membership', 'attribute'), members=members)
     failed = [check.name for check in audit.failed]
     assert 'Copies of source trees' in failed
@@ -251,6 +266,4 @@ def test_bad_input(graph, dataset, arguments, message):
 
 
 def test_checks_are_methods_of_a_run():
-    from torch_geometric_cgt.audit.run import AuditRun
-
     assert all(callable(getattr(AuditRun, name)) for name in CHECKS)

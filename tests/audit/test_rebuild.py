@@ -1,10 +1,14 @@
-"""Canaries in real private builds: below every claim, and found out without the noise."""
+"""Builds for audits: canaries stay below every claim, and are found out without the noise."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 
 from tests.conftest import random_graph
+from tests.helpers.attacked import CONFIG, source
 from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
+from torch_geometric_cgt.audit.rebuild import scaled_to
 from torch_geometric_cgt.pipeline import DifferentialPrivacy
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import check_source
@@ -58,3 +62,14 @@ def test_without_its_noise_the_same_build_is_found_out(private, without_noise):
     found, limit = audit(private)
     assert found.best.epsilon > limit.epsilon > 1
     assert found.check(limit).verdict == 'failed'
+
+
+def test_sizes_shrink_with_the_source_and_k_stays():
+    whole, part = source(400), source(100)
+    config = replace(CONFIG, num_samples=1000, num_clusters=40, num_scenes=20, min_support=6)
+    small = scaled_to(config, part, whole)
+    assert (small.num_samples, small.num_clusters, small.num_scenes) == (250, 10, 10)
+    assert small.min_support == 1  # a quarter of it
+    assert small.k == config.k and scaled_to(CONFIG, part, whole) == CONFIG
+    with pytest.raises(ValueError, match='100 nodes cannot have groups of k = 200'):
+        scaled_to(replace(CONFIG, k=200), part, whole)

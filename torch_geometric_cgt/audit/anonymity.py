@@ -1,0 +1,222 @@
+r"""Anonymity: the number of source nodes behind each codeword and each path of a release."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_geometric_cgt.audit.check import Check, verdict
+from torch_geometric_cgt.audit.records import Records
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.models.path_support import PathSupport
+from torch_geometric_cgt.quantizer import cluster_means, label_homogeneity
+from torch_geometric_cgt.release.card import Card
+
+TOLERANCE = 1e-4  # of the largest feature
+BINS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 1000)  # the lower ends
+
+
+def check_groups(
+    card: Card,
+    codebook: Tensor,
+    data: Data,
+    cluster: Tensor | None = None,
+) -> list[Check]:
+    r"""Checks that every codeword is the mean of at least :math:`k` source nodes
+    and that the card states the facts, if the cluster assignment is available.
+    Otherwise, shows the number on the card.
+
+    Args:
+        card (Card): What the release guarantees.
+        codebook (torch.Tensor): The codewords, ``[m, F]``.
+        data (Data): The source graph.
+        cluster (torch.Tensor, optional): The cluster of each source node,
+            ``[N]``, which is not a part of a release. (default: :obj:`None`)
+    """
+    assert card.k is not None and card.k_reached is not None
+    origin = f'the promise of the card: k = {card.k}'
+    if cluster is None:
+        return [
+            Check(
+                'Size of groups',
+                verdict(card.k_reached >= card.k),
+                float(card.k_reached),
+                'The size of the smallest group, as stated on the card. Not checked: the cluster '
+                'assignment (the group of each source node) is not available, so only the number '
+                'on the card is shown.',
+                float(card.k),
+                origin,
+            )
+        ]
+    sizes = torch.bincount(cluster.long(), minlength=codebook.size(0))
+    return [
+        Check(
+            'Size of groups',
+            verdict(int(sizes.min()) >= card.k),
+            float(sizes.min()),
+            f'The size of the smallest of {sizes.numel()} groups, counted on the source. '
+            f'{int((sizes < card.k).sum())} have fewer than {card.k} nodes.',
+            float(card.k),
+            origin,
+            details={'sizes': sizes.tolist()},
+        ),
+        _check_means(codebook, data, cluster, sizes),
+        _check_card(card, data, cluster, sizes),
+    ]
+
+
+def _check_means(codebook: Tensor, data: Data, cluster: Tensor, sizes: Tensor) -> Check:
+    r"""Checks that each codeword is the mean of its cluster."""
+    present = sizes > 0
+    names = present.cumsum(0) - 1
+    means = cluster_means(data.x, names[cluster.long()], int(present.sum()))
+    apart = (means.double() - codebook[present].double()).abs().max()
+    scale = max(1e-12, float(means.abs().max()))
+    value = float(apart) / scale
+    return Check(
+        'Codewords are means',
+        verdict(value <= TOLERANCE and bool(present.all())),
+        value,
+        'The largest difference between a codeword (a feature vector of the release) and the mean '
+        'of its group, relative to the largest mean.',
+        TOLERANCE,
+        'tolerance for rounding',
+    )
+
+
+def _check_card(card: Card, data: Data, cluster: Tensor, sizes: Tensor) -> Check:
+    r"""Checks the numbers on the card that can be counted."""
+    labels = label_homogeneity(cluster, data.y.clamp(min=-1))
+    counted = {
+        'k_reached': int(sizes.min()),
+        'num_clusters': sizes.numel(),
+        'homogeneous': labels.num_homogeneous,
+        'l_reached': int(labels.distinct.min()),
+        't_closeness': round(float(labels.t_closeness.max()), 4),
+    }
+    wrong = [
+        f'{name} is {value}, the card states {getattr(card, name)}'
+        for name, value in counted.items()
+        if abs(getattr(card, name) - value) > 1e-3
+    ]
+    return Check(
+        'Statements of the card',
+        verdict(not wrong),
+        float(len(wrong)),
+        'The number of statements on the card that differ from what was counted on the source'
+        + (f': {"; ".join(wrong)}.' if wrong else f' (counted: {", ".join(counted)}).'),
+        0.0,
+        'every statement on the card must be correct',
+        details=counted,
+    )
+
+
+@dataclass(frozen=True)
+class Support:
+    r"""The support of the paths of generated trees: the number of source roots
+    whose computation graphs contain the same (label, path from the root).
+
+    Args:
+        k (int): The support that counts as enough.
+        share_of_trees (float): The share of trees in which all paths have
+            enough support.
+        share_of_paths (list[float]): For each layer, the share of slots whose
+            path has enough support.
+        unseen (list[float]): For each layer, the share of slots whose path has
+            no support.
+        least (int): The smallest support.
+        histogram (list[list[int]]): For each layer, the number of slots by
+            the support of their path, in :obj:`bins`.
+        bins (list[int]): The lower ends of the bins.
+        num_roots (int): The number of source roots.
+        num_draws (int): The number of trees that were sampled for each root.
+    """
+
+    k: int
+    share_of_trees: float
+    share_of_paths: list[float]
+    unseen: list[float]
+    least: int
+    histogram: list[list[int]]
+    bins: list[int]
+    num_roots: int
+    num_draws: int
+
+    def check(self, min_support: int | None = None, origin: str = '') -> Check:
+        r"""A verdict if a support is required, else a description.
+
+        Args:
+            min_support (int, optional): The support that every path must
+                have. (default: :obj:`None`)
+            origin (str, optional): Who requires it; without a requirement, why
+                there is none. (default: :obj:`""`)
+        """
+        says = (
+            f'{self.share_of_trees:.1%} of generated trees contain only paths that at least '
+            f'{self.k} of {self.num_roots:,} source nodes have in {self.num_draws} samples of '
+            f'their computation graphs. A path is the label of a root with the groups of the '
+            f'nodes from the root down to one node.'
+        )
+        if min_support is None:
+            return Check('Support of paths', 'descriptive', self.share_of_trees, f'{says} {origin}')
+        return Check(
+            'Support of paths',
+            verdict(self.least >= min_support),
+            float(self.least),
+            f'The number of source nodes that have the rarest path of the release. {says}',
+            float(min_support),
+            origin,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""All fields, for a JSON file."""
+        return asdict(self)
+
+
+def path_support(trees: TokenTrees, source: Records, k: int) -> Support:
+    r"""Counts, for every (label, path from the root) of generated trees, the
+    source roots that have it in any of their trees.
+
+    Args:
+        trees (TokenTrees): The generated trees.
+        source (Records): The records of the source roots.
+        k (int): The support that counts as enough.
+    """
+    real, shape = trees.real, trees.shape
+    counts = source_support(source).count(trees.tokens, trees.y)
+    enough = (counts >= k) | ~real
+    edges = torch.tensor(BINS)
+    shares, unseen, histogram = [], [], []
+    for layer in range(shape.depth + 1):
+        slots = shape.layer_slice(layer)
+        of_layer = counts[:, slots][real[:, slots]]
+        shares.append(_share(of_layer >= k))
+        unseen.append(_share(of_layer == 0))
+        place = torch.searchsorted(edges, of_layer, right=True) - 1
+        histogram.append(torch.bincount(place, minlength=len(BINS)).tolist())
+    return Support(
+        k,
+        _share(enough.all(dim=1)),
+        shares,
+        unseen,
+        int(counts[real].min()),
+        histogram,
+        list(BINS),
+        len(source),
+        len(source.draws),
+    )
+
+
+def source_support(source: Records) -> PathSupport:
+    r"""The support of the paths of a source, over all samples of its trees."""
+    trees = source.all_trees()
+    root = torch.arange(len(source)).repeat(len(source.draws))
+    return PathSupport.of(trees.tokens, trees.y, trees.num_tokens, trees.shape, root)
+
+
+def _share(mask: Tensor) -> float:
+    return float(mask.double().mean()) if mask.numel() else 0.0
