@@ -7,17 +7,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.benchmark.test_evaluate import Page
 from tests.conftest import random_graph
 from tests.helpers.attacked import CONFIG, memorise
-from tests.report.test_page import CHROMIUM, look
+from tests.helpers.pages import CHROMIUM, Page, look
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.audit import CHECKS, find_build, run_audit
 from torch_geometric_cgt.audit.halves import halve
 from torch_geometric_cgt.errors import CorruptFileError, SourceError
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.release.release import Release
-from torch_geometric_cgt.report.audit_page import render_audit, write_audit
+from torch_geometric_cgt.report.html_pages import render_audit
+from torch_geometric_cgt.report.report_files import write_audit
 
 CHEAP = ('groups', 'support', 'copies', 'closest')
 NAMES = [

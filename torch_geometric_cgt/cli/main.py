@@ -35,12 +35,10 @@ from torch_geometric_cgt.pipeline.private_config import PrivateConfig
 from torch_geometric_cgt.pipeline.private_plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.release.release import read_release
-from torch_geometric_cgt.report.audit_page import write_audit
-from torch_geometric_cgt.report.evaluation_page import write_report
-from torch_geometric_cgt.report.method_tables import shown_table
-from torch_geometric_cgt.report.price import price_table
-from torch_geometric_cgt.report.results import Results, read_beside, read_results, write_results
-from torch_geometric_cgt.report.table_files import as_text
+from torch_geometric_cgt.report.benchmark_results import Results, read_results, read_same_settings
+from torch_geometric_cgt.report.price_table import price_table
+from torch_geometric_cgt.report.report_files import write_audit, write_evaluation, write_results
+from torch_geometric_cgt.report.text_tables import to_text_table
 from torch_geometric_cgt.training import FitConfig, join_world, leave_world, resolve_device
 from torch_geometric_cgt.utils.files import require_writable
 from torch_geometric_cgt.version import __version__
@@ -204,8 +202,8 @@ def benchmark(args: argparse.Namespace) -> int:
         return 130
     results = Results.from_cells(cells).only_run()
     for plan in results.tables:
-        print(as_text(shown_table(plan)), end='\n\n')
-    print(results.judged_by(read_beside(args.cells, cells)).text(), end='\n\n')
+        print(to_text_table(plan).to_text(), end='\n\n')
+    print(results.with_verdicts_from(read_same_settings(args.cells, cells)).text(), end='\n\n')
     print(f'{len(cells)} cells in {args.cells}, {time.monotonic() - started:.0f} seconds')
     print(f'A page of them: cgt report {args.cells} --out report')
     return 0
@@ -290,7 +288,7 @@ def evaluate(args: argparse.Namespace) -> None:
     report = {'card': datasets[0].card, **result.to_dict()}
     if datasets[0].history is not None:
         report['fit'] = datasets[0].history
-    for path in write_report(args.out, report):
+    for path in write_evaluation(args.out, report):
         print(f'Wrote {path}')
     print(table(result))
     print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')
