@@ -44,7 +44,8 @@ def to_markdown(table: TextTable) -> str:
     for (row, column), mark in table.marks.items():
         if mark == 'better':
             frame.iloc[row, column] = f'**{frame.iloc[row, column]}**'
-    return frame.to_markdown(index=False, colalign=table.alignment, disable_numparse=True)
+    alignment = table.alignment if table.body else None  # tabulate 0.9 cannot align an empty table
+    return frame.to_markdown(index=False, colalign=alignment, disable_numparse=True)
 
 
 def escape_markdown(text: str) -> str:

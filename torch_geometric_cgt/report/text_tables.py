@@ -11,7 +11,7 @@ from torch_geometric_cgt.report.agreement import AgreementSummary
 from torch_geometric_cgt.report.experiment_tables import ExperimentTable, Row, Value
 
 NOT_RUN = 'not run'
-NOTHING = 'n/a'
+NOT_AVAILABLE = 'n/a'
 MEASURE_NAMES = {
     'mse': 'MSE',
     'max_abs': 'Largest gap',
@@ -107,7 +107,7 @@ def align_columns(rows: Sequence[Sequence[str]], alignment: Sequence[str]) -> st
     )
 
 
-def number(value: float | None, digits: int = 3, missing: str = NOTHING) -> str:
+def number(value: float | None, digits: int = 3, missing: str = NOT_AVAILABLE) -> str:
     r"""A number with a fixed number of digits."""
     return missing if value is None else f'{value:.{digits}f}'
 
@@ -141,11 +141,11 @@ def row_table(table: ExperimentTable) -> TextTable:
     for row in table.rows:
         line = [row.key.dataset, row.key.level]
         line += [row.key.variant or 'default'] * has_variant + [row.key.model] * has_model
-        line += [score(row, value) for value in values]
+        line += [_score(row, value) for value in values]
         line += [_difference(row)] * is_pairs + [str(len(row.cells)) if row.is_run else '']
         if has_paper:
-            line += _paper(row, theirs, reasons, is_pairs)
-        line += [score(row, value) if row.is_run else '' for value in f1]
+            line += _paper_scores(row, theirs, reasons, is_pairs)
+        line += [_score(row, value) if row.is_run else '' for value in f1]
         body.append(line)
     notes = [table.remark] * bool(table.remark)
     notes += [f'[{i}] {reason}' for i, reason in enumerate(reasons, start=1)]
@@ -236,7 +236,7 @@ def _estimate(found: dict[str, Estimate], key: str, intervals: bool) -> str:
     return f'{text} [{number(one.low, digits)}, {number(one.high, digits)}]'
 
 
-def score(row: Row, value: Value) -> str:
+def _score(row: Row, value: Value) -> str:
     r"""The mean over seeds and, with several seeds, the standard deviation."""
     if not row.is_run:
         return NOT_RUN
@@ -255,11 +255,11 @@ def _macro_f1(table: ExperimentTable) -> list[Value]:
 def _difference(row: Row) -> str:
     pair = row.pair()
     if pair is None:
-        return NOTHING if row.is_run else ''
+        return NOT_AVAILABLE if row.is_run else ''
     return _signed(sum(g - o for o, g in pair.runs.values()) / len(pair.runs))
 
 
-def _paper(row: Row, values: list[Value], reasons: list[str], is_pairs: bool) -> list[str]:
+def _paper_scores(row: Row, values: list[Value], reasons: list[str], is_pairs: bool) -> list[str]:
     if row.paper is None:
         return [''] * (len(values) + is_pairs)
     mark = f' [{reasons.index(row.paper.doubtful) + 1}]' if row.paper.doubtful else ''
@@ -281,14 +281,14 @@ def _title(name: str) -> str:
 
 def _probabilities(method: str) -> list[str]:
     found = (1.0, 1.0) if method == ORIGINAL else reidentification_of(method)
-    return [NOTHING] * 2 if found is None else [f'{100 * p:g} %' for p in found]
+    return [NOT_AVAILABLE] * 2 if found is None else [f'{100 * p:g} %' for p in found]
 
 
 def _most_seeds_score(rows: Sequence[Row], value: Value) -> str:
     r"""The score of the row with the most seeds. The rows of one model share
     their original graph.
     """
-    return score(max(rows, key=lambda row: len(row.cells)), value) if rows else ''
+    return _score(max(rows, key=lambda row: len(row.cells)), value) if rows else ''
 
 
 def _paper_score(rows: Sequence[Row], column: str) -> str:
