@@ -78,7 +78,7 @@ def test_a_model_without_likelihoods_is_attacked_by_its_draws():
             return kept.trees.tokens[torch.arange(y.numel()) % len(kept.trees)]
 
     kept = memorise(source(), CONFIG)
-    found = audit_canaries(source(), CONFIG, lambda *_: replace(kept, generator=Model()), 20)
+    found = audit_canaries(source(), CONFIG, lambda *_: replace(kept, model=Model()), 20)
     names = {guess.score for guess in found.guesses}
     assert names == {'codebook', 'calibrated', 'closest', 'calibrated draws'}
 

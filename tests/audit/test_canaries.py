@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from tests.helpers.attacked import source
+from tests.helpers.builds import drawn_trees
 from torch_geometric_cgt.audit import Limit, canary_audit, insert_canaries
 from torch_geometric_cgt.audit.canaries import zero_out_records
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
-from torch_geometric_cgt.training import World
 
-SHAPE, CPU = TreeShape((3, 2)), torch.device('cpu')
+SHAPE = TreeShape((3, 2))
 
 
 def test_a_canary_is_one_record():
@@ -61,9 +61,9 @@ def test_a_coin_changes_the_rows_of_its_own_canary_and_nothing_else(unit, form, 
         private = DifferentialPrivacy(8.0, unit=unit, form=form)
         config = BuildConfig(num_neighbors=SHAPE.num_neighbors, privacy=private)
         work = tmp_path / str(len(tables))
-        run = PrivatePipeline(inside, config, private, CPU, work, False, World())
+        run = PrivatePipeline(inside, config, work, log=False)
         tree = torch.full((440, SHAPE.num_slots), -2)  # where there is none
-        tree[inside.root] = run.draw_trees()
+        tree[inside.root] = drawn_trees(run)
         tables.append((inside.data.x, inside.data.y, tree))
         plans.append((run.plan.numbers, [entry.to_dict() for entry in run.ledger.entries]))
     assert plans[0] == plans[1] and plans[0][0].num_roots == 440

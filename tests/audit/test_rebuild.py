@@ -9,7 +9,7 @@ from tests.conftest import random_graph
 from tests.helpers.attacked import CONFIG, source
 from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
 from torch_geometric_cgt.audit.rebuild import scaled_to
-from torch_geometric_cgt.pipeline import DifferentialPrivacy
+from torch_geometric_cgt.pipeline import DifferentialPrivacy, KAnonymity
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.privacy import mechanisms
@@ -66,10 +66,11 @@ def test_without_its_noise_the_same_build_is_found_out(private, without_noise):
 
 def test_sizes_shrink_with_the_source_and_k_stays():
     whole, part = source(400), source(100)
-    config = replace(CONFIG, num_samples=1000, num_clusters=40, num_scenes=20, min_support=6)
+    promise = replace(CONFIG.k_anonymity, num_clusters=40, min_support=6)
+    config = replace(CONFIG, privacy=promise, num_samples=1000, num_scenes=20)
     small = scaled_to(config, part, whole)
-    assert (small.num_samples, small.num_clusters, small.num_scenes) == (250, 10, 10)
-    assert small.min_support == 1  # a quarter of it
-    assert small.k == config.k and scaled_to(CONFIG, part, whole) == CONFIG
+    assert (small.num_samples, small.num_scenes) == (250, 10)
+    assert small.privacy == replace(promise, num_clusters=10, min_support=1)  # a quarter
+    assert scaled_to(CONFIG, part, whole) == CONFIG
     with pytest.raises(ValueError, match='100 nodes cannot have groups of k = 200'):
-        scaled_to(replace(CONFIG, k=200), part, whole)
+        scaled_to(replace(CONFIG, privacy=KAnonymity(200)), part, whole)

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.benchmark.test_evaluate import Page
 from tests.conftest import random_graph
 from tests.helpers.attacked import CONFIG, memorise
-from tests.report.test_page import CHROMIUM, look
+from tests.helpers.pages import CHROMIUM, Page, look
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.audit import CHECKS, find_build, run_audit
 from torch_geometric_cgt.audit.membership import split_members
@@ -19,7 +18,8 @@ from torch_geometric_cgt.errors import CorruptFileError, SourceError
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.release.card import Card
 from torch_geometric_cgt.release.release import Release
-from torch_geometric_cgt.report.audit_page import render_audit, write_audit
+from torch_geometric_cgt.report.html_pages import render_audit
+from torch_geometric_cgt.report.report_files import write_audit
 
 CHEAP = ('groups', 'support', 'copies', 'closest')
 NAMES = [
@@ -143,7 +143,7 @@ def test_the_promise_of_the_support_rule_is_counted(graph, root, tmp_path):
     trees = ruled.release.trees
     spoilt = replace(trees, y=trees.y.roll(1))
     dataset = SimpleNamespace(
-        release=replace(ruled.release, trees=spoilt), cluster=ruled.cluster, generator=None
+        release=replace(ruled.release, trees=spoilt), cluster=ruled.cluster, model=None
     )
     (check,) = run_audit(dataset, graph, ('support',)).checks
     assert check.verdict == 'failed' and check.value < 3
@@ -240,7 +240,8 @@ def _card_of(source, built):
         'delta': None,
     }
     source = {'name': 'Data', **numbers}
-    return {'source': source, 'privacy': privacy, 'parameters': CONFIG.to_dict()}
+    facts = {'source': source, 'privacy': privacy, 'parameters': CONFIG.to_dict()}
+    return {'format': 2, **facts}
 
 
 def test_a_source_that_does_not_fit_is_refused_with_why(dataset):

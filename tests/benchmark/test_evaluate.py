@@ -1,12 +1,13 @@
 import json
-from html.parser import HTMLParser
 
 import pytest
 
 from tests.conftest import random_graph
+from tests.helpers.pages import Page
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import Evaluation, GNNConfig, evaluate_dataset
-from torch_geometric_cgt.report.evaluation_page import render_report, write_report
+from torch_geometric_cgt.report.html_pages import render_evaluation
+from torch_geometric_cgt.report.report_files import write_evaluation
 
 QUICK = GNNConfig(epochs=3)
 
@@ -44,21 +45,8 @@ def test_wrong_input(graph, quick):
         evaluate_dataset(random_graph(num_features=5), [dataset], ['GCN'])
 
 
-class Page(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.links, self.cells = [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        attrs = dict(attrs)
-        links = [attrs.get('src'), attrs.get('href'), attrs.get('xlink:href')]
-        self.links += [link for link in links if link and not link.startswith('#')]
-
-
 def test_report_stands_by_itself(evaluated, tmp_path):
-    paths = write_report(tmp_path, evaluated)
+    paths = write_evaluation(tmp_path, evaluated)
     assert [path.name for path in paths] == ['report.json', 'report.html']
     assert json.loads(paths[0].read_text())['models'] == ['GCN', 'GIN']
     text = paths[1].read_text()
@@ -76,7 +64,7 @@ def test_report_stands_by_itself(evaluated, tmp_path):
 
 def test_names_in_a_card_cannot_inject_html(evaluated):
     evaluated['card']['source']['name'] = '<script>alert(1)</script>'
-    assert '<script>' not in render_report(evaluated)
+    assert '<script>' not in render_evaluation(evaluated)
 
 
 def test_without_the_report_extra_there_is_json(evaluated, tmp_path, monkeypatch):
@@ -87,7 +75,7 @@ def test_without_the_report_extra_there_is_json(evaluated, tmp_path, monkeypatch
         importlib.util, 'find_spec', lambda name: None if name == 'jinja2' else find(name)
     )
     with pytest.warns(UserWarning, match=r'\[report\]'):
-        paths = write_report(tmp_path, evaluated)
+        paths = write_evaluation(tmp_path, evaluated)
     assert [path.name for path in paths] == ['report.json']
 
 

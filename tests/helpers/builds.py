@@ -1,8 +1,12 @@
-"""What the folder of builds holds."""
+"""Builds: what their folder holds, their arguments, and what they learn from."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from torch_geometric_cgt import KAnonymity
+from torch_geometric_cgt.pipeline import PrivatePipeline
 
 
 def builds(root: Path) -> list[Path]:
@@ -14,3 +18,13 @@ def promised(arguments: dict, **promise) -> dict:
     """Arguments of a dataset with further parameters of k-anonymity."""
     rest = {name: value for name, value in arguments.items() if name != 'k'}
     return {**rest, 'privacy': KAnonymity(arguments['k'], **promise)}
+
+
+def drawn_trees(pipeline: PrivatePipeline) -> torch.Tensor:
+    """The computation graphs that a private pipeline learns from."""
+    drawn = []
+    pipeline.prepare()
+    fit = next(stage for stage in pipeline.stages() if stage.name == 'fit')
+    look = replace(fit, run=lambda: drawn.append(pipeline.draw_trees()), is_kept=False)
+    pipeline.run_stage(look)
+    return drawn[0]

@@ -1,6 +1,8 @@
 """Made-up cells for the tests of tables and pages."""
 
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey
+from torch_geometric_cgt.report.agreement import summarize_agreement
+from torch_geometric_cgt.report.experiment_tables import tables_of
 
 FACTS = {
     'seconds': 1800,
@@ -59,3 +61,14 @@ def some_cells():
         ),
     ]
     return by_key(*cells)
+
+
+def table_of(cells, name='aggregation'):
+    """The table of one experiment."""
+    return next(table for table in tables_of(cells) if table.experiment.name == name)
+
+
+def agreement_of(cells, name='aggregation', dataset='', variant=''):
+    """The summary of one experiment, dataset and variant."""
+    found = summarize_agreement(table_of(cells, name))
+    return next(s for s in found if (s.dataset, s.variant) == (dataset, variant))

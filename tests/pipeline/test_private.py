@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.conftest import random_graph
+from tests.helpers.builds import drawn_trees
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit import run_audit
 from torch_geometric_cgt.data import TreeShape
@@ -239,9 +240,7 @@ def test_trees_of_protected_nodes_are_capped(graph, tmp_path):
             tmp_path / str(private_args),
             log=False,
         )
-        run.prepare()
-        run._stage = Stage('fit', run.fit, ('computation graphs',))
-        return run.draw_trees()
+        return drawn_trees(run)
 
     def most(tree):
         return max(int((tree == node).any(dim=1).sum()) for node in range(120))

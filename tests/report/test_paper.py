@@ -2,13 +2,16 @@ from collections import Counter
 
 import pytest
 
+from tests.helpers.cells import table_of
 from torch_geometric_cgt.benchmark.cells import CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.metrics import agreement
+from torch_geometric_cgt.benchmark.perturbations import reidentification_of
 from torch_geometric_cgt.benchmark.variants import PAPER as PAPER_FORM
 from torch_geometric_cgt.report.paper import read_paper
 
 PAPER = read_paper()
+NOISE = 'attribute noise x5'
 
 
 def pairs(experiment, variant='', dataset=None):
@@ -96,3 +99,56 @@ def test_doubtful_rows():
         ('privacy', 'with delta = 0.01: more than one of n nodes'): 36,
         ('privacy', 'with delta = 0.1: more than one of n nodes'): 24,
     }
+
+
+@pytest.mark.parametrize(
+    'variant, mse, pearson',  # as printed
+    [
+        ('k=30', 0.008, 0.934),
+        ('k=100', 0.026, 0.916),
+        ('k=500', 0.136, 0.862),
+        ('k=1000', 0.427, 0.030),
+        ('clusters epsilon=1', 0.134, 0.874),
+        ('clusters epsilon=10', 0.093, 0.844),
+        ('clusters epsilon=25', 0.063, 0.804),
+        ('dp-sgd epsilon=1e6', 0.396, 0.112),
+        ('dp-sgd epsilon=1e9', 0.053, 0.890),
+    ],
+)
+def test_rows_give_what_the_paper_prints_of_privacy(variant, mse, pearson):
+    found = agreement(*pairs('privacy', variant))
+    assert (round(found['mse'], 3), round(found['pearson'], 3)) == (mse, pearson)
+
+
+@pytest.mark.parametrize(
+    'variant, mse, node, edge',  # as printed
+    [
+        ('edge addition x2', 0.021, 1, 0.5),
+        ('edge addition x10', 0.168, 1, 0.1),
+        ('edge deletion 50 %', 0.001, 1, 0.5),
+        ('edge deletion 100 %', 0.014, 1, 0),
+        (NOISE, 0.106, 0.2, 1),
+        (f'{NOISE} + edge addition x2', 0.169, 0.2, 0.5),
+        (f'{NOISE} + edge addition x10', 0.449, 0.2, 0.1),
+        (f'{NOISE} + edge deletion 50 %', 0.120, 0.2, 0.5),
+        (f'{NOISE} + edge deletion 100 %', 0.291, 0.2, 0),
+        ('k=5', 0.001, 0.2, 0.2),
+        ('k=100', 0.010, 0.01, 0.01),
+        ('k=500', 0.114, 0.002, 0.002),
+        ('k=1000', 0.548, 0.001, 0.001),
+    ],
+)
+def test_rows_give_what_the_paper_prints_of_baselines(variant, mse, node, edge):
+    assert agreement(*pairs('baselines', variant))['mse'] == pytest.approx(mse, abs=0.00051)
+    assert reidentification_of(variant) == pytest.approx((node, edge))
+
+
+def test_which_rows_the_paper_has():
+    paper = set(PAPER)
+    planned = set(EXPERIMENTS['baselines'].keys())
+    assert {key for key in paper if key.experiment == 'baselines'} == planned
+    planned = set(EXPERIMENTS['privacy'].keys())
+    theirs = {key for key in paper if key.experiment == 'privacy'}
+    assert {key.variant for key in theirs - planned} == {'dp-sgd epsilon=1e6', 'dp-sgd epsilon=1e9'}
+    shown = {row.key for row in table_of({}, 'privacy').rows}
+    assert shown == planned | theirs

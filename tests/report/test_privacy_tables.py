@@ -1,4 +1,4 @@
-"""The two tables on privacy: what the paper has, what is measured, and how it is shown."""
+"""The two tables on privacy: how their cells are measured, and how they are shown."""
 
 import csv
 import json
@@ -8,82 +8,22 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from tests.helpers.cells import by_key, pair_cell
-from tests.report.test_paper import pairs
+from tests.helpers.cells import by_key, pair_cell, table_of
 from torch_geometric_cgt.benchmark import runner
 from torch_geometric_cgt.benchmark.cells import CellKey
-from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.graphs import (
     BenchmarkConfig,
     GraphSpec,
     graph_of,
     perturbed_sets,
 )
-from torch_geometric_cgt.benchmark.metrics import agreement
 from torch_geometric_cgt.benchmark.perturbations import reidentification_of
 from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.benchmark.variants import find_variant
-from torch_geometric_cgt.report.dot_figures import dots
-from torch_geometric_cgt.report.method_tables import shown_table
-from torch_geometric_cgt.report.paper import read_paper
-from torch_geometric_cgt.report.results import Results, write_results
-from torch_geometric_cgt.report.tables import tables_of
+from torch_geometric_cgt.report.benchmark_results import Results
+from torch_geometric_cgt.report.report_files import write_results
+from torch_geometric_cgt.report.text_tables import to_text_table
 from torch_geometric_cgt.transforms import AddAttributeNoise, AddRandomEdges, DropRandomEdges
-
-NOISE = 'attribute noise x5'
-
-
-@pytest.mark.parametrize(
-    'variant, mse, pearson',  # as printed
-    [
-        ('k=30', 0.008, 0.934),
-        ('k=100', 0.026, 0.916),
-        ('k=500', 0.136, 0.862),
-        ('k=1000', 0.427, 0.030),
-        ('clusters epsilon=1', 0.134, 0.874),
-        ('clusters epsilon=10', 0.093, 0.844),
-        ('clusters epsilon=25', 0.063, 0.804),
-        ('dp-sgd epsilon=1e6', 0.396, 0.112),
-        ('dp-sgd epsilon=1e9', 0.053, 0.890),
-    ],
-)
-def test_rows_give_what_the_paper_prints_of_privacy(variant, mse, pearson):
-    found = agreement(*pairs('privacy', variant))
-    assert (round(found['mse'], 3), round(found['pearson'], 3)) == (mse, pearson)
-
-
-@pytest.mark.parametrize(
-    'variant, mse, node, edge',  # as printed
-    [
-        ('edge addition x2', 0.021, 1, 0.5),
-        ('edge addition x10', 0.168, 1, 0.1),
-        ('edge deletion 50 %', 0.001, 1, 0.5),
-        ('edge deletion 100 %', 0.014, 1, 0),
-        (NOISE, 0.106, 0.2, 1),
-        (f'{NOISE} + edge addition x2', 0.169, 0.2, 0.5),
-        (f'{NOISE} + edge addition x10', 0.449, 0.2, 0.1),
-        (f'{NOISE} + edge deletion 50 %', 0.120, 0.2, 0.5),
-        (f'{NOISE} + edge deletion 100 %', 0.291, 0.2, 0),
-        ('k=5', 0.001, 0.2, 0.2),
-        ('k=100', 0.010, 0.01, 0.01),
-        ('k=500', 0.114, 0.002, 0.002),
-        ('k=1000', 0.548, 0.001, 0.001),
-    ],
-)
-def test_rows_give_what_the_paper_prints_of_baselines(variant, mse, node, edge):
-    assert agreement(*pairs('baselines', variant))['mse'] == pytest.approx(mse, abs=0.00051)
-    assert reidentification_of(variant) == pytest.approx((node, edge))
-
-
-def test_which_rows_the_paper_has():
-    paper = set(read_paper())
-    planned = set(EXPERIMENTS['baselines'].keys())
-    assert {key for key in paper if key.experiment == 'baselines'} == planned
-    planned = set(EXPERIMENTS['privacy'].keys())
-    theirs = {key for key in paper if key.experiment == 'privacy'}
-    assert {key.variant for key in theirs - planned} == {'dp-sgd epsilon=1e6', 'dp-sgd epsilon=1e9'}
-    shown = {row.key for row in table_of({}, 'privacy').rows}
-    assert shown == planned | theirs
 
 
 def test_variants_of_privacy_by_name():
@@ -189,12 +129,8 @@ def some_privacy_cells():
     return by_key(*cells)
 
 
-def table_of(cells, name):
-    return next(table for table in tables_of(cells) if table.experiment.name == name)
-
-
 def test_methods_beside_each_other():
-    table = shown_table(table_of(some_privacy_cells(), 'baselines'))
+    table = to_text_table(table_of(some_privacy_cells(), 'baselines'))
     keys = ['Dataset', 'Method', 'Node', 'Edge', 'Whose']
     assert table.header == [*keys, 'GCN', 'SGC', 'GIN', 'GAT', 'MSE']
     lines = {(row[1], row[4]): row[2:4] + row[5:] for row in table.body}
@@ -221,7 +157,7 @@ def test_unknown_methods_have_no_probability():
     cell = pair_cell(0.8, 0.7, experiment='baselines', variant='<b>')
     table = table_of(by_key(cell), 'baselines')
     assert table.records()[-1]['node re-identification'] is None
-    assert shown_table(table).body[-1][1:6] == ['<b>', 'n/a', 'n/a', 'ours', '0.700']
+    assert to_text_table(table).body[-1][1:6] == ['<b>', 'n/a', 'n/a', 'ours', '0.700']
 
 
 def test_privacy_is_in_all_files(tmp_path):
@@ -251,14 +187,3 @@ def test_privacy_is_in_all_files(tmp_path):
     assert 'perturbed or generated</span>' in page and 'perturbed or generated</th>' not in page
     start = page.index('>k=30</th>')
     assert 'class="better unsure">0.0004</td>' in page[start : start + 200]  # of two pairs
-
-
-def test_dots_show_what_was_not_run():
-    labels = [f'method {i} + more' for i in range(12)]
-    means = {'original': [0.8] * 12, 'generated': [None, *[0.5] * 11]}
-    drawn = dots(labels, means, {'generated': [0.4] * 12}, (0.35, 0.9), 'AUC')
-    assert all(f'method {i} +' in drawn for i in range(12)) and '>AUC</text>' in drawn
-    assert 'not run' not in drawn
-    assert '0.4</text>' in drawn and '>0.0</text>' not in drawn  # the axis says where it starts
-    nothing = {**means, 'original': [None] + [0.8] * 11}
-    assert 'not run' in dots(labels, nothing, {}, (0.35, 0.9))

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from torch_geometric_cgt.datasets.sources import cache_folder
     from torch_geometric_cgt.pipeline import check_source
     from torch_geometric_cgt.release import read_release
-    from torch_geometric_cgt.report.audit_page import write_audit
+    from torch_geometric_cgt.report.report_files import write_audit
     from torch_geometric_cgt.utils.files import require_writable
 
     release = read_release(args.release)

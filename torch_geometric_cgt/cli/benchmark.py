@@ -39,9 +39,8 @@ def run(args: argparse.Namespace) -> int:
     from torch_geometric_cgt.benchmark.experiments import find_experiment
     from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
     from torch_geometric_cgt.benchmark.runner import run_cells
-    from torch_geometric_cgt.report.method_tables import shown_table
-    from torch_geometric_cgt.report.results import Results, read_beside
-    from torch_geometric_cgt.report.table_files import as_text
+    from torch_geometric_cgt.report.benchmark_results import Results, read_same_settings
+    from torch_geometric_cgt.report.text_tables import to_text_table
     from torch_geometric_cgt.utils.files import require_writable
 
     config = BenchmarkConfig(k=args.k, epochs=args.epochs)
@@ -66,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
         return 130
     results = Results.from_cells(cells).only_run()
     for plan in results.tables:
-        print(as_text(shown_table(plan)), end='\n\n')
-    print(results.judged_by(read_beside(args.cells, cells)).text(), end='\n\n')
+        print(to_text_table(plan).to_text(), end='\n\n')
+    print(results.with_verdicts_from(read_same_settings(args.cells, cells)).text(), end='\n\n')
     print(f'{len(cells)} cells in {args.cells}, {time.monotonic() - started:.0f} seconds')
     print(f'A page of them: cgt report {args.cells} --out report')
     return 0

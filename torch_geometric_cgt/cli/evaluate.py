@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     from torch_geometric_cgt.benchmark import ALL_MODELS, evaluate_dataset
     from torch_geometric_cgt.cli.build import build_dataset, leave_process_group, source_of
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
-    from torch_geometric_cgt.report.evaluation_page import write_report
+    from torch_geometric_cgt.report.report_files import write_evaluation
     from torch_geometric_cgt.utils.files import require_writable
 
     models = [name.strip() for name in args.models.split(',') if name.strip()]
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     report = {'card': datasets[0].card, **result.to_dict()}
     if datasets[0].history is not None:
         report['fit'] = datasets[0].history
-    for path in write_report(args.out, report):
+    for path in write_evaluation(args.out, report):
         print(f'Wrote {path}')
     print(result.text())
     print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')

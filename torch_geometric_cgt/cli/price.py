@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     from torch_geometric_cgt.datasets import load_source
     from torch_geometric_cgt.pipeline import DifferentialPrivacy, check_source
     from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
-    from torch_geometric_cgt.report.price import price_table
+    from torch_geometric_cgt.report.price_table import price_table
 
     shape = TreeShape.of(args.num_neighbors)
     if args.source is not None:

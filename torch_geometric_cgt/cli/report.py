@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     r"""Runs the command."""
-    from torch_geometric_cgt.report.results import read_results, write_results
+    from torch_geometric_cgt.report.benchmark_results import read_results
+    from torch_geometric_cgt.report.report_files import write_results
     from torch_geometric_cgt.utils.files import require_writable
 
     results = read_results(args.cells)

@@ -1,1 +1,1 @@
-r"""Tables, figures and pages."""
+r"""Tables, figures and pages of benchmarks, evaluations and audits."""

@@ -1,37 +1,40 @@
-r"""The results of a benchmark as one Markdown page, with nothing in it that cells do not say."""
+r"""The Markdown page of a benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torch_geometric_cgt.report.method_tables import shown_table
-from torch_geometric_cgt.report.missing import not_run
-from torch_geometric_cgt.report.results import Results
-from torch_geometric_cgt.report.summary import ENOUGH, Summary
-from torch_geometric_cgt.report.table_files import as_markdown, escape_markdown
-from torch_geometric_cgt.report.tables import ExperimentTable
-from torch_geometric_cgt.report.text_tables import MEASURE_NAMES, TextTable, number
-from torch_geometric_cgt.report.verdicts import COMPARED
+from torch_geometric_cgt.report.agreement import MIN_PAIRS, AgreementSummary
+from torch_geometric_cgt.report.benchmark_results import Results
+from torch_geometric_cgt.report.claim_verdicts import COMPARED
+from torch_geometric_cgt.report.experiment_tables import ExperimentTable, rows_not_run
+from torch_geometric_cgt.report.table_formats import escape_markdown, to_markdown
+from torch_geometric_cgt.report.text_tables import (
+    MEASURE_NAMES,
+    TextTable,
+    number,
+    to_text_table,
+)
 
 INTRODUCTION = f"""\
-A row of an experiment is a pair: the score of one GNN on the original and on the generated graph,
-means over seeds. Scores are accuracies unless a section says otherwise. *Paper, same rows*: the
-paper's numbers on the rows that were run here. **Bold**: better than the paper on the same rows,
-with all of the interval or, where one seed gives none, over {ENOUGH} pairs at least. *Top-1*: how
-often the model that is best on the generated graph is best on the original. In brackets: 95 % of
-bootstrap draws of seeds."""
+A row of an experiment is a pair of scores: one GNN on the original and on the generated graph,
+averaged over seeds. Scores are accuracies unless a section says otherwise. *Paper, same rows*: the
+paper's numbers on the rows that were run here. In brackets: 95 % bootstrap intervals over seeds, if
+every row has several. **Bold**: better than the paper on the same rows; the whole interval is
+better or, without an interval, there are at least {MIN_PAIRS} pairs. *Top-1*: how often the model
+that is best on the generated graph is best on the original."""
 
 
 def render_markdown(results: Results) -> str:
-    r"""The page as text.
+    r"""The page of a benchmark.
 
     Args:
-        results (Results): What is shown.
+        results (Results): The results.
     """
     parts = ['# The benchmark, measured', _header(results), _commands(results), INTRODUCTION]
-    parts += ['## The experiments against the paper', as_markdown(results.headline())]
-    parts += ['## Graph by graph', "Beside the paper's numbers on the same rows."]
-    parts.append(as_markdown(_graph_by_graph(results)))
+    parts += ['## The experiments against the paper', to_markdown(results.headline())]
+    parts += ['## Graph by graph', "Each measure is followed by the paper's on the same rows."]
+    parts.append(to_markdown(_graph_by_graph(results)))
     for table in results.tables:
         parts += _section(results, table)
     return '\n\n'.join(part for part in parts if part) + '\n'
@@ -51,7 +54,7 @@ def _header(results: Results) -> str:
     return (
         f'{", ".join(fact for fact in facts if fact)}; settings: '
         f'{"; ".join(dict.fromkeys(run["settings"] for run in runs))}. GNNs took {gnns:.1f} hours, '
-        f'graphs {graphs:.1f} hours. What was not run is said in each section.'
+        f'graphs {graphs:.1f} hours. Each section lists the rows that were not run.'
     )
 
 
@@ -64,31 +67,31 @@ def _section(results: Results, table: ExperimentTable) -> list[str]:
     e = table.experiment
     title = f'{e.title} (scenario {e.scenario})' if e.scenario else e.title
     run, asked = sum(row.is_run for row in table.rows), len(table.rows)
-    missing = f' Not run: {escape_markdown(not_run(table))}.' if 0 < run < asked else ''
+    missing = f' Not run: {escape_markdown(rows_not_run(table))}.' if 0 < run < asked else ''
     parts = [
         f'## {escape_markdown(title)}',
         f'{run} of {asked} rows were run.{missing}',
         table.remark,
     ]
-    verdicts, notes = results.said_of(table)
+    verdicts, notes = results.comments_on(table)
     parts.append('\n'.join(f'- {escape_markdown(str(verdict))}' for verdict in verdicts))
     for note in notes:
         parts.append(f'{note.dataset}: {note.text}' if note.dataset else note.text)
     if not run:
         return parts
     if e.compares_methods or table.kind != 'pairs':
-        shown = shown_table(table)
-        parts.append(as_markdown(shown))
+        shown = to_text_table(table)
+        parts.append(to_markdown(shown))
         parts += [note for note in shown.notes if note != table.remark]
     elif table.variants != ['']:
-        parts.append(as_markdown(_variants(results, table)))
+        parts.append(to_markdown(_variants(results, table)))
     else:
-        parts.append(as_markdown(results.summary(table)))
+        parts.append(to_markdown(results.summary(table)))
     return parts
 
 
 def _graph_by_graph(results: Results) -> TextTable:
-    r"""The default generator on each dataset that was run."""
+    r"""The agreement of the default generator on each dataset that was run."""
     body = []
     for table in results.tables:
         if table.kind == 'pairs' and table.experiment.variants == ('',):
@@ -100,7 +103,7 @@ def _graph_by_graph(results: Results) -> TextTable:
 
 
 def _variants(results: Results, table: ExperimentTable) -> TextTable:
-    r"""The variants on each dataset that was run."""
+    r"""The agreement of all variants on each dataset that was run."""
     body = []
     for dataset in table.datasets:
         for summary in results.summaries[table.experiment.name]:
@@ -114,8 +117,10 @@ def _measures() -> list[str]:
     return [text for name in COMPARED for text in (MEASURE_NAMES[name], 'Paper')]
 
 
-def _beside(summary: Summary) -> list[str]:
-    r"""Pairs and measures, on the paper's rows where it has any."""
+def _beside(summary: AgreementSummary) -> list[str]:
+    r"""The number of pairs and each measure beside the paper's, on rows that both
+    have or, if there are none, on all rows.
+    """
     both = summary.num_same > 0
     out = [str(summary.num_same if both else summary.run)]
     for name in COMPARED:

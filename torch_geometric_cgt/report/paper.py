@@ -1,14 +1,17 @@
-r"""What the paper's generated graphs reach, row by row.
+r"""The results that the paper prints, row by row.
 
-The numbers are those of the tables in the appendix of M. Yoon, Y. Wu,
-J. Palowitch, B. Perozzi and R. Salakhutdinov, "Graph Generative Model for
-Benchmarking Graph Neural Networks", ICML 2023. They are copied as printed,
-in the names of :mod:`~torch_geometric_cgt.benchmark.experiments`; where the
-print is doubtful, or level or model were set right, a row says why. The
-paper also prints correlations per dataset: those are computed here instead,
-from the rows. The one of Computers in scenario 2 (0.958) belongs to Photo, and
-Spearman's of the privacy table do not follow from its rows (0.935 for those of
-scenario 1, where 0.950 is printed). Its DP-SGD has budgets of its own.
+The numbers are copied as printed from the tables in the appendix of M. Yoon,
+Y. Wu, J. Palowitch, B. Perozzi and R. Salakhutdinov, "Graph Generative Model
+for Benchmarking Graph Neural Networks", ICML 2023. Experiments, levels, models
+and variants have the names of
+:mod:`~torch_geometric_cgt.benchmark.experiments`. Where a number is doubtful,
+or a level or a model was corrected, the row says why.
+
+The correlations that the paper prints per dataset are not copied. They are
+computed from the rows, since some do not match them: the one of Computers in
+scenario 2 (0.958) belongs to Photo, and Spearman's of the privacy table do not
+follow from its rows (0.935 for those of scenario 1, where 0.950 is printed).
+The budgets of DP-SGD in the paper are not those of our experiments.
 """
 
 from __future__ import annotations
@@ -28,11 +31,11 @@ class PaperRow:
 
     mean: dict[str, float]  # column: accuracy
     std: dict[str, float]
-    doubtful: str = ''  # why the row may not be what it says; mostly empty
+    doubtful: str = ''  # why the row may be wrong; mostly empty
 
 
 def read_paper() -> dict[CellKey, PaperRow]:
-    r"""The paper's tables, in their order. The seed of all keys is 0."""
+    r"""Reads the tables of the paper. The seed of all keys is 0."""
     file = resources.files('torch_geometric_cgt.report') / 'paper.csv'
     out = {}
     for line in csv.DictReader(file.read_text(encoding='utf-8').splitlines()):

@@ -1,16 +1,17 @@
-r"""Tables as a person reads them: every number as text, in whatever is written from it."""
+r"""Tables of text: experiments, methods and measures of agreement, with formatted numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from torch_geometric_cgt.benchmark.metrics import MEASURES, Estimate
-from torch_geometric_cgt.report.summary import Summary
-from torch_geometric_cgt.report.tables import ExperimentTable, Row, Value
+from torch_geometric_cgt.benchmark.metrics import MEASURES, Estimate, Pair, measure
+from torch_geometric_cgt.benchmark.perturbations import reidentification_of
+from torch_geometric_cgt.report.agreement import AgreementSummary
+from torch_geometric_cgt.report.experiment_tables import ExperimentTable, Row, Value
 
 NOT_RUN = 'not run'
-NOTHING = 'n/a'
+NOT_AVAILABLE = 'n/a'
 MEASURE_NAMES = {
     'mse': 'MSE',
     'max_abs': 'Largest gap',
@@ -19,22 +20,40 @@ MEASURE_NAMES = {
     'kendall': 'Kendall',
     'top1': 'Top-1',
 }
+ORIGINAL = 'original graph'
+REIDENTIFICATION = (
+    "'Node' and 'Edge' are the re-identification probabilities of a blind guess, as the paper "
+    'defines them. They follow from the method and are not measured.'
+)
 
 
 @dataclass(frozen=True)
 class TextTable:
-    r"""A table of text."""
+    r"""A table of text.
+
+    Args:
+        title (str): The title.
+        header (list[str]): The name of each column.
+        body (list[list[str]]): The rows.
+        num_keys (int, optional): The number of leading columns that group
+            rows. One more column names the row, all others are values.
+            (default: :obj:`1`)
+        notes (list[str], optional): Sentences below the table.
+            (default: :obj:`[]`)
+        marks (dict, optional): CSS classes by row and column.
+            (default: :obj:`{}`)
+    """
 
     title: str
     header: list[str]
     body: list[list[str]]
-    num_keys: int = 1  # leading columns that say what a row is about
+    num_keys: int = 1
     notes: list[str] = field(default_factory=list)
-    marks: dict[tuple[int, int], str] = field(default_factory=dict)  # row and column: CSS classes
+    marks: dict[tuple[int, int], str] = field(default_factory=dict)
 
     @property
     def grouped(self) -> list[list[str]]:
-        r"""The body, where leading columns that repeat the row above are empty."""
+        r"""The body with empty text where a leading column repeats the row above."""
         out, above = [], ['\0']
         for row in self.body:
             depth = 0
@@ -49,22 +68,59 @@ class TextTable:
         return row > 0 and self.body[row][0] != self.body[row - 1][0]
 
     def span(self, row: int) -> int:
-        r"""The rows from here on that have the same first column; none if it
-        is the one of the row above.
+        r"""The number of rows of the group that starts here, or :obj:`0`
+        inside of a group.
         """
         if row > 0 and not self.starts_group(row):
             return 0
         ends = (i for i in range(row + 1, len(self.body)) if self.starts_group(i))
         return next(ends, len(self.body)) - row
 
+    @property
+    def alignment(self) -> list[str]:
+        r"""For each column, :obj:`'left'` if it names a row or a group, else
+        :obj:`'right'`.
+        """
+        num_left = self.num_keys + 1
+        return ['left' if i < num_left else 'right' for i in range(len(self.header))]
 
-def number(value: float | None, digits: int = 3, missing: str = NOTHING) -> str:
+    def to_text(self) -> str:
+        r"""The table for a terminal, with aligned columns."""
+        return align_columns([self.header, *self.grouped], self.alignment)
+
+
+def align_columns(rows: Sequence[Sequence[str]], alignment: Sequence[str]) -> str:
+    r"""Pads the columns of some rows to equal widths.
+
+    Args:
+        rows (list[list[str]]): The rows.
+        alignment (list[str]): :obj:`'left'` or :obj:`'right'` for each column.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    columns = list(zip(widths, alignment, strict=True))
+    return '\n'.join(
+        '  '.join(
+            text.ljust(width) if side == 'left' else text.rjust(width)
+            for text, (width, side) in zip(row, columns, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def number(value: float | None, digits: int = 3, missing: str = NOT_AVAILABLE) -> str:
     r"""A number with a fixed number of digits."""
     return missing if value is None else f'{value:.{digits}f}'
 
 
+def to_text_table(table: ExperimentTable) -> TextTable:
+    r"""The :func:`method_table` of an experiment that compares methods, and the
+    :func:`row_table` of any other.
+    """
+    return method_table(table) if table.experiment.compares_methods else row_table(table)
+
+
 def row_table(table: ExperimentTable) -> TextTable:
-    r"""All rows of an experiment: ours, then the paper's."""
+    r"""One line per row of an experiment: our scores, then the paper's."""
     experiment, values = table.experiment, table.values
     has_model = any(row.key.model for row in table.rows)
     has_variant = table.variants != ['']
@@ -85,37 +141,70 @@ def row_table(table: ExperimentTable) -> TextTable:
     for row in table.rows:
         line = [row.key.dataset, row.key.level]
         line += [row.key.variant or 'default'] * has_variant + [row.key.model] * has_model
-        line += [score(row, value) for value in values]
+        line += [_score(row, value) for value in values]
         line += [_difference(row)] * is_pairs + [str(len(row.cells)) if row.is_run else '']
         if has_paper:
-            line += _paper(row, theirs, reasons, is_pairs)
-        line += [score(row, value) if row.is_run else '' for value in f1]
+            line += _paper_scores(row, theirs, reasons, is_pairs)
+        line += [_score(row, value) if row.is_run else '' for value in f1]
         body.append(line)
     notes = [table.remark] * bool(table.remark)
     notes += [f'[{i}] {reason}' for i, reason in enumerate(reasons, start=1)]
     return TextTable(experiment.title, header, body, num_keys, notes)
 
 
+def method_table(table: ExperimentTable) -> TextTable:
+    r"""One line per method: its re-identification probabilities, the score of
+    each model, and the MSE to the scores on the original graph. The paper's
+    numbers are on the line below.
+    """
+    models = list(dict.fromkeys(row.key.model for row in table.rows))
+    several = len({row.key.level for row in table.rows}) > 1
+    header = ['Dataset', *[table.experiment.level_name.capitalize()] * several]
+    header += [table.experiment.variant_name.capitalize(), 'Node', 'Edge']
+    num_keys = len(header)
+    body = []
+    for dataset, level in dict.fromkeys((row.key.dataset, row.key.level) for row in table.rows):
+        part = [r for r in table.rows if (r.key.dataset, r.key.level) == (dataset, level)]
+        for method in [ORIGINAL, *dict.fromkeys(row.key.variant for row in part)]:
+            is_original = method == ORIGINAL
+            rows = [r for r in part if is_original or r.key.variant == method]
+            key = [dataset, *[level] * several, method or 'default', *_probabilities(method)]
+            column = 'original' if is_original else 'generated'
+            value = Value(column, column, table.experiment.metric)
+            ours = [_most_seeds_score([r for r in rows if r.key.model == m], value) for m in models]
+            body.append([*key, 'ours', *ours, '' if is_original else _mse(rows, Row.pair)])
+            theirs = [_paper_score([r for r in rows if r.key.model == m], column) for m in models]
+            if any(theirs):
+                mse = '' if is_original else _mse(rows, Row.paper_pair)
+                body.append([*key, 'paper', *theirs, mse])
+    header += ['Whose', *models, 'MSE']
+    return TextTable(
+        table.experiment.title, header, body, num_keys, [table.remark, REIDENTIFICATION]
+    )
+
+
 def summary_table(
-    title: str, label: str, summaries: Sequence[tuple[str, Summary]], intervals: bool = True
+    title: str,
+    label: str,
+    summaries: Sequence[tuple[str, AgreementSummary]],
+    intervals: bool = True,
 ) -> TextTable:
-    r"""Measures, ours above the paper's.
+    r"""Measures of agreement, ours above the paper's.
 
     Args:
-        title (str): Of the table.
-        label (str): Of its first column.
-        summaries (list): The text of the first column, and what stands
-            beside.
-        intervals (bool, optional): Whether to show them.
+        title (str): The title of the table.
+        label (str): The name of its first column.
+        summaries (list): The text of the first column, and the measures.
+        intervals (bool, optional): Whether to show bootstrap intervals.
             (default: :obj:`True`)
     """
     header = [label, 'Whose', *MEASURE_NAMES.values(), 'Rows']
     body: list[list[str]] = []
     marks = {}
     for name, summary in summaries:
-        for i, measure in enumerate(MEASURES):
-            if summary.is_claim and summary.is_better(measure):
-                is_clear = summary.is_clear(measure)
+        for i, key in enumerate(MEASURES):
+            if summary.is_claim and summary.is_better(key):
+                is_clear = summary.is_clear(key)
                 marks[len(body), 2 + i] = 'better' if is_clear else 'better unsure'
         is_run = summary.run > 0
         has_pairs = any(e.value is not None for e in summary.ours.values())
@@ -129,7 +218,7 @@ def summary_table(
     return TextTable(title, header, body, 1, marks=marks)
 
 
-def _theirs(summary: Summary) -> list[tuple[str, int, dict[str, Estimate]]]:
+def _theirs(summary: AgreementSummary) -> list[tuple[str, int, dict[str, Estimate]]]:
     if summary.num_same == summary.num_paper:
         return [('paper', summary.num_paper, summary.paper)]
     return [
@@ -138,17 +227,17 @@ def _theirs(summary: Summary) -> list[tuple[str, int, dict[str, Estimate]]]:
     ]
 
 
-def _estimate(found: dict[str, Estimate], measure: str, intervals: bool) -> str:
-    digits = {'mse': 4, 'top1': 2}.get(measure, 3)
-    one = found[measure]
+def _estimate(found: dict[str, Estimate], key: str, intervals: bool) -> str:
+    digits = {'mse': 4, 'top1': 2}.get(key, 3)
+    one = found[key]
     text = number(one.value, digits)
     if one.low is None or not intervals:
         return text
     return f'{text} [{number(one.low, digits)}, {number(one.high, digits)}]'
 
 
-def score(row: Row, value: Value) -> str:
-    r"""The mean over seeds and, with several, the deviation."""
+def _score(row: Row, value: Value) -> str:
+    r"""The mean over seeds and, with several seeds, the standard deviation."""
     if not row.is_run:
         return NOT_RUN
     mean, std = row.mean(value.column, value.metric), row.std(value.column, value.metric)
@@ -156,7 +245,7 @@ def score(row: Row, value: Value) -> str:
 
 
 def _macro_f1(table: ExperimentTable) -> list[Value]:
-    r"""The columns of a second score, where cells have one."""
+    r"""The columns of macro F1, where cells have it."""
     if table.kind == 'distances' or table.experiment.metric != 'accuracy':
         return []
     found = [Value(v.name, v.column, 'macro_f1') for v in table.values if v.column != 'quantized']
@@ -166,11 +255,11 @@ def _macro_f1(table: ExperimentTable) -> list[Value]:
 def _difference(row: Row) -> str:
     pair = row.pair()
     if pair is None:
-        return NOTHING if row.is_run else ''
+        return NOT_AVAILABLE if row.is_run else ''
     return _signed(sum(g - o for o, g in pair.runs.values()) / len(pair.runs))
 
 
-def _paper(row: Row, values: list[Value], reasons: list[str], is_pairs: bool) -> list[str]:
+def _paper_scores(row: Row, values: list[Value], reasons: list[str], is_pairs: bool) -> list[str]:
     if row.paper is None:
         return [''] * (len(values) + is_pairs)
     mark = f' [{reasons.index(row.paper.doubtful) + 1}]' if row.paper.doubtful else ''
@@ -183,8 +272,30 @@ def _paper(row: Row, values: list[Value], reasons: list[str], is_pairs: bool) ->
 
 
 def _signed(value: float) -> str:
-    return f'{round(value, 3) + 0.0:+.3f}'  # zero has no minus
+    return f'{round(value, 3) + 0.0:+.3f}'  # no negative zero
 
 
 def _title(name: str) -> str:
     return name[:1].upper() + name[1:]
+
+
+def _probabilities(method: str) -> list[str]:
+    found = (1.0, 1.0) if method == ORIGINAL else reidentification_of(method)
+    return [NOT_AVAILABLE] * 2 if found is None else [f'{100 * p:g} %' for p in found]
+
+
+def _most_seeds_score(rows: Sequence[Row], value: Value) -> str:
+    r"""The score of the row with the most seeds. The rows of one model share
+    their original graph.
+    """
+    return _score(max(rows, key=lambda row: len(row.cells)), value) if rows else ''
+
+
+def _paper_score(rows: Sequence[Row], column: str) -> str:
+    means = [mean for row in rows if (mean := row.paper_mean(column)) is not None]
+    return number(means[0]) if means else ''
+
+
+def _mse(rows: Sequence[Row], pair_of: Callable[[Row], Pair | None]) -> str:
+    pairs = [pair for row in rows if (pair := pair_of(row))]
+    return number(measure(pairs)['mse'], 4) if pairs else NOT_RUN

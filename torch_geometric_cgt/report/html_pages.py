@@ -1,4 +1,4 @@
-r"""The page of a benchmark: one HTML file with its figures, tables and where they come from."""
+r"""The HTML pages of a benchmark, an evaluation and an audit, each one file with all figures."""
 
 from __future__ import annotations
 
@@ -6,31 +6,44 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
+import jinja2
+
+from torch_geometric_cgt.audit import CHECKS, Limit
 from torch_geometric_cgt.benchmark.experiments import DATASETS
 from torch_geometric_cgt.benchmark.metrics import Pair
 from torch_geometric_cgt.report import figures
-from torch_geometric_cgt.report.dot_figures import dots
-from torch_geometric_cgt.report.method_tables import shown_table
-from torch_geometric_cgt.report.missing import not_run
-from torch_geometric_cgt.report.results import Results
-from torch_geometric_cgt.report.summary import ENOUGH
-from torch_geometric_cgt.report.tables import PAIRS, STATISTICS, ExperimentTable, Row
-from torch_geometric_cgt.report.template import render
-from torch_geometric_cgt.report.text_tables import NOT_RUN
+from torch_geometric_cgt.report.agreement import MIN_PAIRS
+from torch_geometric_cgt.report.benchmark_results import Results
+from torch_geometric_cgt.report.experiment_tables import (
+    PAIRS,
+    STATISTICS,
+    ExperimentTable,
+    Row,
+    rows_not_run,
+)
+from torch_geometric_cgt.report.text_tables import NOT_RUN, to_text_table
 
 PADDING = 0.04  # around the scores in a figure
+NUM_POINTS = 200  # of the curve of the limit
+TITLES = {
+    'original': 'Original',
+    'quantized': 'Quantized',
+    'generated': 'Generated',
+    'transfer': 'Trained on generated, tested on original',
+}
 
 
-def render_page(results: Results) -> str:
-    r"""The page as text; it loads nothing from elsewhere.
+def render_benchmark(results: Results) -> str:
+    r"""The page of a benchmark.
 
     Args:
-        results (Results): What is shown.
+        results (Results): The results.
     """
-    return render(
-        'page.html',
+    return _render(
+        'benchmark.html',
         headline=results.headline(),
         overview=_overview(results),
         sections=[_section(results, table) for table in results.tables],
@@ -38,14 +51,82 @@ def render_page(results: Results) -> str:
         colors={column: figures.COLORS[column] for column in PAIRS},
         marks={column: _column_mark(column) for column in PAIRS},
         band=figures.BAND,
-        enough=ENOUGH,
+        min_pairs=MIN_PAIRS,
         not_run=NOT_RUN,
     )
 
 
+def render_evaluation(evaluation: dict[str, Any]) -> str:
+    r"""The page of an evaluation.
+
+    Args:
+        evaluation (dict): As in
+            :func:`~torch_geometric_cgt.report.report_files.write_evaluation`.
+    """
+    mean, fit = evaluation['mean'], evaluation.get('fit')
+    drawn = {
+        'scatter': figures.scatter(evaluation['models'], mean['original'], mean['generated']),
+        **{name: figures.histogram(c, name) for name, c in evaluation['histograms'].items()},
+    }
+    if fit:
+        drawn['fit'] = figures.loss_curve(fit['train_nll'], fit['holdout_nll'], fit['best_epoch'])
+    rows = [
+        {'model': model, 'means': {column: mean[column][i] for column in mean}}
+        for i, model in enumerate(evaluation['models'])
+    ]
+    return _render(
+        'evaluation.html',
+        report=evaluation,
+        card=evaluation['card'],
+        rows=rows,
+        titles=TITLES,
+        figures=drawn,
+        band=figures.BAND,
+    )
+
+
+def render_audit(content: dict[str, Any]) -> str:
+    r"""The page of an audit.
+
+    Args:
+        content (dict): The output of :meth:`Audit.to_dict`.
+    """
+    details = {name: content['details'].get(name) for name in CHECKS}
+    drawn = {}
+    if support := details['support']:
+        drawn['support'] = figures.support_bars(support['histogram'], support['bins'])
+    if membership := details['membership']:
+        limit = Limit(**content['settings']['limit'])
+        shares = [10 ** (-4 * (1 - i / NUM_POINTS)) for i in range(NUM_POINTS + 1)]
+        drawn['curves'] = figures.attack_curves(
+            membership['curves'], [(x, limit.highest(x)) for x in shares]
+        )
+    return _render(
+        'audit.html',
+        audit=content,
+        card=content['card'],
+        details=details,
+        settings=content['settings'],
+        figures=drawn,
+        failed=[check for check in content['checks'] if check['verdict'] == 'failed'],
+    )
+
+
+def _render(name: str, **content: Any) -> str:
+    r"""Fills a template of this folder. All text is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template(name).render(**content)
+
+
 def _section(results: Results, table: ExperimentTable) -> dict[str, Any]:
     total = [s for s in results.summaries[table.experiment.name] if not s.dataset]
-    verdicts, notes = results.said_of(table)
+    verdicts, notes = results.comments_on(table)
     is_pairs, has_variants = table.kind == 'pairs', table.variants != ['']
     return {
         'id': 'experiment-' + re.sub(r'[^A-Za-z0-9]+', '-', table.experiment.name),
@@ -54,13 +135,13 @@ def _section(results: Results, table: ExperimentTable) -> dict[str, Any]:
         'has_paper': any(row.paper for row in table.rows),
         'run': sum(s.run for s in total),
         'asked': sum(s.asked for s in total),
-        'not_run': not_run(table),
+        'not_run': rows_not_run(table),
         'verdicts': verdicts,
         'notes': notes,
         'missed': sum(not verdict.holds for verdict in verdicts),
         'variants': results.variants(table) if is_pairs and has_variants else None,
         'summary': results.summary(table) if is_pairs else None,
-        'rows': shown_table(table),
+        'rows': to_text_table(table),
         'scatters': _scatters(table),
         'dots': _dots(table),
         'dots_by': _dots_by(table),
@@ -69,7 +150,7 @@ def _section(results: Results, table: ExperimentTable) -> dict[str, Any]:
 
 
 def _overview(results: Results) -> dict[str, Any] | None:
-    r"""All scenarios in one figure, as the paper's Figure 3(a)."""
+    r"""The scatter plot of all scenarios, like the paper's Figure 3(a)."""
     rows = [
         (row, f'{table.experiment.scenario}. {table.experiment.title}')
         for table in results.tables
@@ -80,7 +161,7 @@ def _overview(results: Results) -> dict[str, Any] | None:
 
 
 def _scatters(table: ExperimentTable) -> dict[str, Any] | None:
-    r"""The default generator, where experiments are about it alone."""
+    r"""The scatter plot of an experiment that has the default generator only."""
     if table.experiment.variants != ('',) or table.kind != 'pairs':
         return None
     rows = [(row, row.key.model) for row in table.rows if not row.key.variant]
@@ -90,12 +171,13 @@ def _scatters(table: ExperimentTable) -> dict[str, Any] | None:
 def _scatter(
     rows: Sequence[tuple[Row, str]], names: Sequence[str], metric: str
 ) -> dict[str, Any] | None:
-    r"""Ours, and the paper's of the same rows on the same axes.
+    r"""Two scatter plots with the same axes: our scores, and the paper's on the
+    same rows.
 
     Args:
         rows (list): Rows, each with the name of its marker.
-        names (list[str]): All names; their order gives the markers.
-        metric (str): What a score is.
+        names (list[str]): All names. Markers are assigned in this order.
+        metric (str): The name of the metric.
     """
     rows = [(row, name) for row, name in rows if row.pair()]
     if not rows:
@@ -116,7 +198,7 @@ def _scatter(
         ],
         'colors': {name: color for name, color in colors.items() if name in shown[0]},
         'marks': {
-            name: figures.mark_svg(marker, '#1d2330')
+            name: figures.marker_svg(marker, '#1d2330')
             for name, marker in markers.items()
             if name in shown[1]
         },
@@ -140,14 +222,14 @@ def _limits(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _dots_by(table: ExperimentTable) -> str:
-    r"""What makes the difference between lines of dots."""
+    r"""What the lines of a dot plot differ in."""
     e = table.experiment
     return e.variant_name if len(table.variants) > 1 else e.level_name
 
 
 def _dots(table: ExperimentTable) -> list[tuple[str, str]]:
-    r"""For each dataset, and for each level where there are several variants,
-    means over the models that were run. All have the same axis.
+    r"""One dot plot per dataset or, with several variants, per dataset and
+    level. It shows means over the models that were run. All have the same axis.
     """
     every = list(dict.fromkeys(row.key.level for row in table.rows))
     by_variant = len(table.variants) > 1
@@ -176,25 +258,25 @@ def _dots(table: ExperimentTable) -> list[tuple[str, str]]:
     shown = [v for _, *both in found for means in both for column in means.values() for v in column]
     limits = _limits(value for value in shown if value is not None)
     return [
-        (caption, dots(labels, means, paper, limits, table.metric_name, label))
+        (caption, figures.dot_plot(labels, means, paper, limits, table.metric_name, label))
         for caption, means, paper in found
     ]
 
 
 def _column_mark(column: str) -> str:
     marker = 'D' if column == 'quantized' else 'o'
-    return figures.mark_svg(marker, figures.COLORS[column], hollow=column == 'original')
+    return figures.marker_svg(marker, figures.COLORS[column], hollow=column == 'original')
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    r"""The mean, if nothing is missing."""
+    r"""The mean, or :obj:`None` if a value is missing."""
     found = list(values)
     known = [value for value in found if value is not None]
     return statistics.fmean(known) if known and len(known) == len(found) else None
 
 
 def _histograms(table: ExperimentTable) -> list[tuple[str, str]]:
-    r"""For each row, the counts of all seeds together."""
+    r"""Two histograms per row, with the counts of all seeds added up."""
     out = []
     for row in table.rows:
         for statistic in STATISTICS:
@@ -211,7 +293,9 @@ def _histograms(table: ExperimentTable) -> list[tuple[str, str]]:
 
 
 def _trimmed(counts: dict[str, list[int]]) -> dict[str, list[int]]:
-    r"""In the order of the legend, without the end where nothing is counted."""
+    r"""The counts in the order of the legend, without bins that are empty at the
+    end.
+    """
     size = 1 + max((i for c in counts.values() for i, n in enumerate(c) if n), default=0)
     order = [*(c for c in PAIRS if c in counts), *(c for c in counts if c not in PAIRS)]
     return {column: counts[column][:size] for column in order}

@@ -7,7 +7,7 @@ from tests.helpers.cells import by_key, pair_cell
 from torch_geometric_cgt.benchmark.cells import add_cell
 from torch_geometric_cgt.benchmark.variants import PAPER
 from torch_geometric_cgt.cli.main import main
-from torch_geometric_cgt.report.results import Results, read_beside
+from torch_geometric_cgt.report.benchmark_results import Results, read_same_settings
 
 MODELS = {'GCN': 0.9, 'SGC': 0.7}
 
@@ -92,8 +92,9 @@ def test_worse_than_the_paper_on_the_same_rows():
     cells.append(pair_cell(0.8, 0.8, model='mine'))  # a row that the paper lacks
     (missed,) = said(cells, 'aggregation', 'Cora')
     assert missed == (
-        'missed: Cora: worse than the paper on the same 2 rows, few for a correlation, in MSE '
-        '(0.0650, paper 0.0100), Pearson (-1.000, paper 1.000) and Spearman (-1.000, paper 1.000).'
+        'missed: Cora: worse than the paper on the same 2 rows, too few for a reliable '
+        'correlation, in MSE (0.0650, paper 0.0100), Pearson (-1.000, paper 1.000) and Spearman '
+        '(-1.000, paper 1.000).'
     )
     good = [pair_cell(0.86, 0.8), pair_cell(0.85, 0.79, model='SGC')]
     (text,) = said(good, 'aggregation', 'Cora')
@@ -148,5 +149,5 @@ def test_benchmark_command_ends_with_verdicts(tmp_path, capsys, monkeypatch):
     # The default is in the file, and not in this run.
     assert 'missed: Cora: shuffled labels is not clearly worse than the default' in shown
     assert '(0.0004 against 0.0001, 2 rows x 1 seed)' in shown and 'no label' not in shown
-    found = read_beside(path, controls)
+    found = read_same_settings(path, controls)
     assert len(found) == 8 and not [key for key in found if key.model == 'GIN']

@@ -1,80 +1,19 @@
 import html
-import json
 import re
-import shutil
-import subprocess
 
 import pytest
 
-from tests.benchmark.test_evaluate import Page
 from tests.helpers.cells import FACTS, by_key, pair_cell, some_cells
+from tests.helpers.pages import CHROMIUM, Page, look
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
-from torch_geometric_cgt.report import figures
-from torch_geometric_cgt.report.page import render_page
-from torch_geometric_cgt.report.results import Results
-
-CHROMIUM = next(
-    filter(None, map(shutil.which, ('chromium', 'chromium-browser', 'google-chrome'))), None
-)
-FLAGS = (
-    '--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync '
-    '--disable-background-networking --disable-component-update --hide-scrollbars --dump-dom'
-).split()
-# A window cannot be as narrow as a phone; a frame can. All that is folded is opened first.
-FRAMES = """<!doctype html><body>
-{frames}
-<script>
-onload = () => {{
-  const found = [...document.querySelectorAll('iframe')].map(frame => {{
-    const page = frame.contentDocument, size = e => e.getBoundingClientRect();
-    page.querySelectorAll('details').forEach(e => e.open = true);
-    return {{
-      width: frame.contentWindow.innerWidth,
-      needed: page.scrollingElement.scrollWidth,
-      errors: frame.contentWindow.errors,
-      loaded: frame.contentWindow.performance.getEntriesByType('resource').length,
-      tables: [...page.querySelectorAll('table')].map(e => size(e).height),
-      boxes: [...page.querySelectorAll('.scroll')].map(e => size(e).right),
-      figures: [...page.querySelectorAll('figure svg')].map(e => [size(e).width, size(e).height]),
-      first: size(page.querySelector('figure svg')).top,
-      verdicts: [...page.querySelectorAll('.verdicts li')].map(e => [e.innerText, size(e).right]),
-      // Scrolled to the end, a table still shows its first column, and its last one.
-      ends: [...page.querySelectorAll('.scroll:has(thead th)')].map(e => {{
-        e.scrollLeft = e.scrollWidth;
-        const cells = e.querySelectorAll('thead th');
-        return [size(cells[0]).left, size(cells[cells.length - 1]).right];
-      }}),
-      hint: frame.contentWindow.getComputedStyle(page.querySelector('.scroll'), '::before').content,
-    }};
-  }});
-  document.body.innerHTML = '';
-  document.body.append('FOUND' + JSON.stringify(found) + 'END');
-}};
-</script>"""
-ERRORS = '<script>errors = []; onerror = message => { errors.push(String(message)) };</script>'
+from torch_geometric_cgt.report.benchmark_results import Results
+from torch_geometric_cgt.report.html_pages import render_benchmark
 
 
 @pytest.fixture(scope='module')
 def page():
-    return render_page(Results.from_cells(some_cells()))
-
-
-def look(text, folder, widths):
-    """What a browser makes of a page in frames of several widths."""
-    content = html.escape(text.replace('<head>', '<head>' + ERRORS, 1))
-    frame = '<iframe style="width: {}px; height: 800px; border: 0" srcdoc="{}"></iframe>'
-    path = folder / 'frames.html'
-    frames = '\n'.join(frame.format(width, content) for width in widths)
-    path.write_text(FRAMES.format(frames=frames), encoding='utf-8')
-    out = subprocess.run(
-        [CHROMIUM, *FLAGS, f'--user-data-dir={folder / "profile"}', path.as_uri()],
-        capture_output=True,
-        timeout=120,
-    )
-    found = re.search('FOUND(.*)END', out.stdout.decode(), re.DOTALL)
-    assert found, out.stderr.decode()[-2000:]
-    return json.loads(html.unescape(found[1]))
+    return render_benchmark(Results.from_cells(some_cells()))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason='there is no chromium to open the page with')
@@ -128,18 +67,11 @@ def test_all_scenarios_come_first(page):
 def test_links_are_no_accuracies():
     cell = pair_cell(0.8, 0.7, level='Dot', experiment='link')
     auc = {column: {'auc': score['accuracy']} for column, score in cell.scores.items()}
-    text = render_page(Results.from_cells(by_key(Cell(cell.key, auc))))
+    text = render_benchmark(Results.from_cells(by_key(Cell(cell.key, auc))))
     section = text[text.index('id="experiment-link"') :]
     section = section[: section.index('<h2')]
     assert 'AUC on the original' in section and 'Mean AUC by predictor' in section
     assert 'accuracy' not in section and 'does not name its measure' in section
-
-
-def test_colours_of_datasets_are_told_from_those_of_marks(page):
-    assert len(set(figures.PALETTE)) == len(figures.PALETTE)
-    for color in figures.PALETTE[:7]:  # none of the paper's graphs is grey
-        red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-        assert max(red, green, blue) - min(red, green, blue) > 60
 
 
 def test_page_shows_the_paper_and_what_was_not_run(page):
@@ -168,7 +100,7 @@ def test_hostile_names_are_text(name):
             facts=dict.fromkeys(FACTS, name),
         ),
     )
-    text = render_page(Results.from_cells(cells))
+    text = render_benchmark(Results.from_cells(cells))
     found = Page(text)
     assert found.links == [] and not {'script', 'img'} & set(found.tags)
     assert found.tags.count('b') == 1  # our own

@@ -1,4 +1,4 @@
-r"""What an experiment says: measures per dataset and over all, beside the paper's."""
+r"""How well scores on generated and original graphs agree, per dataset, ours and the paper's."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from torch_geometric_cgt.benchmark.metrics import MEASURES, Estimate, estimate
-from torch_geometric_cgt.report.tables import ExperimentTable, Row
+from torch_geometric_cgt.report.experiment_tables import ExperimentTable, Row
 
 LOWER_IS_BETTER = ('mse', 'max_abs')
-ENOUGH = 8  # pairs of one seed that can show a difference
+MIN_PAIRS = 8  # without intervals, fewer pairs are not enough to call a result better
 
 
 @dataclass(frozen=True)
-class Summary:
-    r"""Measures over the rows of one dataset, or of all."""
+class AgreementSummary:
+    r"""The measures of agreement over the rows of one dataset, or of all."""
 
     experiment: str
     variant: str
     dataset: str  # empty for all
-    asked: int  # rows
-    run: int
+    asked: int  # planned rows
+    run: int  # rows that were run
     num_same: int  # rows that were run and that the paper has
     num_paper: int
     ours: dict[str, Estimate]  # measure
-    common: dict[str, Estimate]  # ours, on rows that the paper has
+    common: dict[str, Estimate]  # ours, on rows that the paper has too
     same: dict[str, Estimate]  # the paper's, on rows that were run
     paper: dict[str, Estimate]  # the paper's, on all of its rows
 
     @property
     def is_claim(self) -> bool:
-        r"""Whether it is a merit to be better: what is broken should fail."""
+        r"""Whether we claim to be better than the paper. Variants are ablations
+        and controls, which should be worse, except those of the privacy table.
+        """
         return not self.variant or self.experiment == 'privacy'
 
     def is_better(self, name: str) -> bool:
@@ -39,20 +41,20 @@ class Summary:
         return _is_better(name, self.common[name].value, self.same[name].value)
 
     def is_clear(self, name: str) -> bool:
-        r"""Whether it is better for more than a lucky draw: with all of its
-        interval or, where one seed gives none, over eight pairs at least.
+        r"""Whether a measure is better with its whole interval. With one seed
+        there is no interval, and at least :obj:`MIN_PAIRS` pairs are required.
         """
         ours, theirs = self.common[name], self.same[name].value
         if ours.low is None or ours.high is None:
-            return self.is_better(name) and self.num_same >= ENOUGH
+            return self.is_better(name) and self.num_same >= MIN_PAIRS
         return all(_is_better(name, end, theirs) for end in (ours.low, ours.high))
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""All fields, for a JSON file."""
         return asdict(self)
 
     def record(self) -> dict[str, Any]:
-        r"""All of it on one line, for a table of numbers."""
+        r"""All numbers as one line of a CSV file."""
         out: dict[str, Any] = {
             'experiment': self.experiment,
             'variant': self.variant,
@@ -70,11 +72,11 @@ class Summary:
         return out
 
 
-def summarize(table: ExperimentTable) -> list[Summary]:
-    r"""For each variant, a summary of each dataset and then one of all.
+def summarize_agreement(table: ExperimentTable) -> list[AgreementSummary]:
+    r"""For each variant, a summary of each dataset and then one of all datasets.
 
     Args:
-        table (ExperimentTable): The rows.
+        table (ExperimentTable): The table.
     """
     out = []
     for variant in table.variants:
@@ -85,13 +87,15 @@ def summarize(table: ExperimentTable) -> list[Summary]:
     return out
 
 
-def _summary(table: ExperimentTable, variant: str, dataset: str, rows: Sequence[Row]) -> Summary:
+def _summary(
+    table: ExperimentTable, variant: str, dataset: str, rows: Sequence[Row]
+) -> AgreementSummary:
     is_run = [row.pair() is not None if table.kind == 'pairs' else row.is_run for row in rows]
     has_paper = [row.paper is not None for row in rows]
     ours = [(row, pair) for row in rows if (pair := row.pair())]
     paper = [(row, pair) for row in rows if (pair := row.paper_pair())]
     same = [pair for row, pair in paper if row.pair()]
-    return Summary(
+    return AgreementSummary(
         experiment=table.experiment.name,
         variant=variant,
         dataset=dataset,

@@ -1,11 +1,11 @@
-r"""Tables: the cells of a benchmark, and the paper's, in rows. What was not run keeps its row."""
+r"""Tables of experiments: one row per planned cell, with our scores and the paper's."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,19 +18,22 @@ from torch_geometric_cgt.report.paper import PaperRow, read_paper
 PAIRS = ('original', 'quantized', 'generated')
 DISTANCES = ('generated to quantized', 'quantized to original')
 STATISTICS = ('zero_vectors', 'duplicates')
-METRIC_NAMES = {'auc': 'AUC'}  # of those that are not called by their name
+METRIC_NAMES = {'auc': 'AUC'}  # metrics whose display name differs from their key
 REMARKS = {
     'link': 'Scores are areas under the ROC curve (AUC). The paper does not name its measure of '
     'link prediction; its numbers are shown as printed.',
     'statistics': 'Wasserstein distances between the histograms of two sets of computation graphs; '
-    '0 where they are the same. Quantized to original is what tokens cost.',
-    'baselines': 'A perturbed graph has the place of a generated one; k=... are generated.',
+    '0 means that the histograms are equal. Quantized to original is the error that quantization '
+    'alone causes.',
+    'baselines': 'Methods k=... generate a graph; all other methods perturb the original graph.',
 }
 
 
 @dataclass(frozen=True)
 class Value:
-    r"""A column of a table, and where its numbers are in a cell."""
+    r"""A column of a table, and the keys of its numbers in
+    :obj:`Cell.scores`.
+    """
 
     name: str
     column: str
@@ -39,7 +42,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Row:
-    r"""One row: the cells of all seeds, and what the paper has there."""
+    r"""One row: the cells of all seeds, and the row of the paper."""
 
     key: CellKey  # of seed 0
     cells: dict[int, Cell]  # seed
@@ -51,7 +54,7 @@ class Row:
         return bool(self.cells)
 
     def runs(self, column: str, metric: str | None = None) -> dict[int, float]:
-        r"""The numbers of all seeds that have one."""
+        r"""The number of each seed. Seeds without a finite number are left out."""
         name = metric or self.metric
         found = {seed: _number(cell, column, name) for seed, cell in sorted(self.cells.items())}
         return {seed: value for seed, value in found.items() if value is not None}
@@ -62,12 +65,12 @@ class Row:
         return statistics.fmean(runs.values()) if runs else None
 
     def std(self, column: str, metric: str | None = None) -> float | None:
-        r"""The standard deviation of a sample of seeds, of two at least."""
+        r"""The sample standard deviation over seeds, if there are several."""
         runs = self.runs(column, metric)
         return statistics.stdev(runs.values()) if len(runs) > 1 else None
 
     def paper_mean(self, column: str) -> float | None:
-        r"""What the paper has in a column."""
+        r"""The number that the paper prints for a column."""
         return self.paper.mean.get(column) if self.paper else None
 
     def pair(self) -> Pair | None:
@@ -77,7 +80,7 @@ class Row:
         return Pair(self._graph, runs) if runs else None
 
     def paper_pair(self) -> Pair | None:
-        r"""The paper's scores, as if of one seed."""
+        r"""The paper's scores, as a pair of one seed."""
         if self.paper is None or not {'original', 'generated'} <= set(self.paper.mean):
             return None
         return Pair(self._graph, {0: (self.paper.mean['original'], self.paper.mean['generated'])})
@@ -106,23 +109,23 @@ class ExperimentTable:
 
     @property
     def metric_name(self) -> str:
-        r"""What a score is, as a person says it."""
+        r"""The display name of the metric."""
         return METRIC_NAMES.get(self.experiment.metric, self.experiment.metric)
 
     @property
     def remark(self) -> str:
-        r"""What must be known to read the numbers; empty for most."""
+        r"""What a reader must know about the numbers; empty for most experiments."""
         return REMARKS.get(self.experiment.name, '')
 
     @property
     def column_names(self) -> dict[str, str]:
-        r"""What a person calls the columns of pairs."""
+        r"""The display names of the columns of pairs."""
         name = 'perturbed or generated' if self.experiment.compares_methods else 'generated'
         return {**{column: column for column in PAIRS}, 'generated': name}
 
     @property
     def values(self) -> list[Value]:
-        r"""The columns that a person reads."""
+        r"""The columns of numbers that a table shows."""
         if self.kind == 'pairs':
             columns = ('original', 'generated') if self.experiment.compares_methods else PAIRS
             return [Value(column, column, self.experiment.metric) for column in columns]
@@ -145,7 +148,7 @@ class ExperimentTable:
         return list(dict.fromkeys(row.key.variant for row in self.rows))
 
     def records(self) -> list[dict[str, Any]]:
-        r"""The rows as plain numbers, :obj:`None` where there is none."""
+        r"""The rows as plain numbers, :obj:`None` where a number is missing."""
         return [self._record(row) for row in self.rows]
 
     def _record(self, row: Row) -> dict[str, Any]:
@@ -173,15 +176,15 @@ class ExperimentTable:
 def tables_of(
     cells: Mapping[CellKey, Cell], paper: Mapping[CellKey, PaperRow] | None = None
 ) -> list[ExperimentTable]:
-    r"""All experiments, run or not, each with all of its rows.
+    r"""The tables of all experiments.
 
-    Cells beyond the plan of an experiment, or of an experiment that is not
-    planned, have rows as well, and so has what the paper alone has.
+    A table has a row for every planned cell, whether it was run or not. Cells
+    that are not planned and rows that only the paper has are added.
 
     Args:
         cells (dict): The cells that were run.
-        paper (dict, optional): What to show beside.
-            (default: the paper's tables)
+        paper (dict, optional): The rows of the paper.
+            (default: :func:`~torch_geometric_cgt.report.paper.read_paper`)
     """
     paper = read_paper() if paper is None else paper
     runs: dict[CellKey, dict[int, Cell]] = defaultdict(dict)
@@ -193,6 +196,29 @@ def tables_of(
     return [_table(experiment, runs, paper) for experiment in [*planned, *others]]
 
 
+def rows_not_run(table: ExperimentTable) -> str:
+    r"""Lists the rows that were not run, such as ``PubMed (all); Cora, CS (noisy
+    edges 2, 4)``. Empty if all rows were run.
+
+    Args:
+        table (ExperimentTable): The table.
+    """
+    names: dict[str, list[str]] = defaultdict(list)  # what is missing: of which datasets
+    for dataset in table.datasets:
+        rows = [row for row in table.rows if row.key.dataset == dataset]
+        if all(row.is_run for row in rows):
+            continue
+        variants = dict.fromkeys(row.key.variant for row in rows)
+        parts = {v: _missing(table, [r for r in rows if r.key.variant == v]) for v in variants}
+        if len(set(parts.values())) == 1:
+            names[next(iter(parts.values()))].append(dataset)
+            continue
+        for what in filter(None, dict.fromkeys(parts.values())):
+            found = [v or 'default' for v, part in parts.items() if part == what]
+            names[what].append(f'{dataset} [{", ".join(found)}]')
+    return '; '.join(f'{", ".join(who)} ({what})' for what, who in names.items())
+
+
 def _table(
     experiment: Experiment,
     runs: Mapping[CellKey, dict[int, Cell]],
@@ -201,7 +227,7 @@ def _table(
     extra = [key for key in [*runs, *paper] if key.experiment == experiment.name]
     keys = list(dict.fromkeys([*experiment.keys(), *extra]))
     place = {name: i for i, name in enumerate(dict.fromkeys(key.dataset for key in keys))}
-    keys.sort(key=lambda key: place[key.dataset])  # those of a dataset stay together
+    keys.sort(key=lambda key: place[key.dataset])  # rows of one dataset are adjacent
     rows = [Row(k, runs.get(k, {}), paper.get(k), experiment.metric) for k in keys]
     return ExperimentTable(experiment, rows)
 
@@ -211,3 +237,19 @@ def _number(cell: Cell, column: str, metric: str) -> float | None:
     value = scores.get(metric) if isinstance(scores, dict) else None
     is_number = isinstance(value, int | float) and math.isfinite(value)
     return float(value) if is_number else None  # type: ignore[arg-type]
+
+
+def _missing(table: ExperimentTable, rows: Sequence[Row]) -> str:
+    r"""What is missing among the rows of one dataset and variant."""
+    missing = [row for row in rows if not row.is_run]
+    if len(missing) in (0, len(rows)):
+        return 'all' if missing else ''
+    levels: dict[str, str] = {}
+    for level in dict.fromkeys(row.key.level for row in missing):
+        models = [row.key.model for row in missing if row.key.level == level]
+        whole = len(models) == sum(row.key.level == level for row in rows)
+        levels[level] = '' if whole else ', '.join(models)
+    if len({row.key.level for row in rows}) == 1:
+        return next(iter(levels.values()))
+    found = [f'{level} with {models}' if models else level for level, models in levels.items()]
+    return f'{table.experiment.level_name} {", ".join(found)}'

@@ -1,13 +1,16 @@
 import csv
 import json
+import subprocess
+import sys
 
 import pytest
 
-from tests.helpers.cells import by_key, pair_cell, some_cells
+from tests.helpers.cells import some_cells
 from torch_geometric_cgt.benchmark.cells import add_cell
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.cli.main import main
-from torch_geometric_cgt.report.results import Results, read_results
+from torch_geometric_cgt.report.report_files import EXTRA, to_json, write_tables
+from torch_geometric_cgt.report.text_tables import TextTable
 
 
 @pytest.fixture
@@ -40,13 +43,6 @@ def test_report_command(folder, tmp_path, capsys):
     assert 'not run' in (out / 'tables' / 'aggregation.tex').read_text()
 
 
-def test_several_files_and_folders_are_one_set(folder, tmp_path):
-    add_cell(tmp_path / 'more.txt', pair_cell(0.9, 0.9, dataset='CiteSeer'))
-    results = read_results([folder, tmp_path / 'more.txt'])
-    (total,) = (s for s in results.summaries['aggregation'] if not s.dataset)
-    assert total.run == 17
-
-
 @pytest.mark.parametrize('content', [None, '', 'not a cell\n'])
 def test_without_cells_there_is_no_report(tmp_path, capsys, content):
     path = tmp_path / 'cells.jsonl'
@@ -66,41 +62,42 @@ def test_folder_without_files_of_cells(tmp_path, capsys):
     assert 'no valid cell' in capsys.readouterr().err
 
 
-def test_without_the_report_extra_there_are_tables(folder, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize('missing', EXTRA)
+def test_without_the_report_extra_there_is_json(folder, tmp_path, monkeypatch, capsys, missing):
     import importlib.util
 
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, 'find_spec', lambda name: None if name == 'jinja2' else find(name)
+        importlib.util, 'find_spec', lambda name: None if name == missing else find(name)
     )
     assert main(['report', str(folder), '--out', str(tmp_path / 'out')]) == 0
-    assert '[report]' in capsys.readouterr().err
-    names = sorted(path.name for path in (tmp_path / 'out').iterdir())
-    assert names == ['report.json', 'report.md', 'tables']
+    shown = capsys.readouterr()
+    assert f'without {missing}: ' in shown.err and '[report]' in shown.err
+    assert '16 of 84' in shown.out  # the terminal needs no extra
+    assert [path.name for path in (tmp_path / 'out').iterdir()] == ['report.json']
 
 
-def test_headline_has_no_variants():
-    cells = some_cells() | by_key(pair_cell(0.8, 0.7, variant='k=100'))
-    results = Results.from_cells(cells)
-    names = dict.fromkeys(row[0] for row in results.headline().body)
-    assert list(names) == [
-        '1. Noisy edges and aggregation',
-        '2. Noisy edges and sampling',
-        '3. Number of sampled neighbours',
-        '4. Shift between training and test',
-        'Link prediction',
-    ]
-    ablation = next(t for t in results.tables if t.experiment.name == 'ablation')
-    assert results.variants(ablation).body[0][:2] == ['default', 'ours']
-    text = results.only_run().text()
-    assert 'no label' in text and 'k=100' in text
+def test_the_package_does_not_import_the_report_extra():
+    blocked = [name for name in EXTRA if name != 'jinja2']  # which PyG itself imports
+    program = f'import sys; sys.modules.update(dict.fromkeys({blocked})); import '
+    program += 'torch_geometric_cgt.cli.main'
+    out = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
 
 
-def test_cells_of_another_protocol_are_left_out(tmp_path):
-    old = pair_cell(0.9, 0.9, level='Dot', experiment='link')
-    add_cell(tmp_path / 'cells.jsonl', old)
-    add_cell(tmp_path / 'cells.jsonl', pair_cell(0.8, 0.8))
-    with pytest.warns(UserWarning, match=r'1 cells \(link\) were measured by another protocol'):
-        results = read_results([tmp_path / 'cells.jsonl'])
-    run = {table.experiment.name for table in results.tables if table.is_run}
-    assert run == {'aggregation'}
+def test_json_keeps_all_digits_and_has_no_nan():
+    records = [{'model': 'a,"b"\nc', 'score': 0.1 + 0.2, 'std': None}]
+    assert json.loads(to_json(records)) == records
+    with pytest.raises(ValueError, match='not JSON compliant'):
+        to_json({'score': float('nan')})
+
+
+def test_names_of_files_cannot_leave_the_folder(tmp_path):
+    content = ([{'a': 1}], TextTable('', ['a', 'b'], [['x', '1']]))
+    folder = tmp_path / 'deep' / 'tables'
+    names = ['../../x', 'x', '...', 'ok', 'a' * 500]
+    paths = write_tables(folder, dict.fromkeys(names, content))
+    assert len(set(paths)) == 2 * len(names)
+    assert all(path.resolve().parent == folder.resolve() for path in paths)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in paths)
+    assert list(tmp_path.rglob('*.csv')) == list(folder.glob('*.csv'))

@@ -1,4 +1,9 @@
-r"""Verdicts: what was claimed, and whether the rows that both sides have bear it out."""
+r"""Verdicts: sentences that say whether the results support a claim.
+
+The claims are: the full generator beats its ablations, broken graphs (controls)
+score clearly worse, and no measure is worse than the paper's. Two sides are
+always compared on the rows and seeds that both have.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +13,30 @@ from typing import Any
 
 from torch_geometric_cgt.benchmark.metrics import Pair, measure
 from torch_geometric_cgt.benchmark.variants import PAPER
-from torch_geometric_cgt.report.summary import ENOUGH, LOWER_IS_BETTER, Summary
-from torch_geometric_cgt.report.tables import ExperimentTable
+from torch_geometric_cgt.report.agreement import LOWER_IS_BETTER, MIN_PAIRS, AgreementSummary
+from torch_geometric_cgt.report.experiment_tables import ExperimentTable
 from torch_geometric_cgt.report.text_tables import MEASURE_NAMES, number
 
 COMPARED = ('mse', 'pearson', 'spearman')
-# A control fails clearly if its MSE is so many times that of the default, and its scores are
-# off by a tenth.
-TIMES, LEAST = 10, 0.01
-MOST_DIGITS = 8
+# A control is clearly worse if its MSE is 10 times that of the default and at least 0.01, which is
+# a difference of 0.1 in every score.
+MIN_RATIO, MIN_MSE = 10, 0.01
+MAX_DIGITS = 8
 
 Runs = dict[tuple[str, ...], dict[int, tuple[float, float]]]  # dataset, level, model; seed
 
 
 @dataclass(frozen=True)
 class Verdict:
-    r"""One sentence, and whether it is good news."""
+    r"""A sentence about a claim, and whether the claim holds."""
 
     experiment: str
-    datasets: tuple[str, ...]  # it speaks of; none for all together
+    datasets: tuple[str, ...]  # in the sentence; empty if it is about all together
     holds: bool
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""All fields, for a JSON file."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -45,23 +50,23 @@ class Comparison:
     mse: float
     reference: float
     rows: int
-    seeds: int  # of the row with the fewest
+    seeds: int  # of the row with the fewest seeds
 
-    def says(self, reference_first: bool = False) -> str:
-        r"""Both numbers, and on how much they stand."""
+    def describe(self, reference_first: bool = False) -> str:
+        r"""Both numbers, and how many rows and seeds they are computed from."""
         a, b = _apart(self.mse, self.reference, 4)
         a, b = (b, a) if reference_first else (a, b)
         return f'{a} against {b}, {_count(self.rows, "row")} x {_count(self.seeds, "seed")}'
 
 
-def verdicts_of(
-    tables: Sequence[ExperimentTable], summaries: Mapping[str, Sequence[Summary]]
+def judge_claims(
+    tables: Sequence[ExperimentTable], summaries: Mapping[str, Sequence[AgreementSummary]]
 ) -> list[Verdict]:
-    r"""What can be said of some tables.
+    r"""The verdicts on all claims that some tables can decide.
 
     Args:
         tables (list[ExperimentTable]): The tables.
-        summaries (dict): Those of each experiment, by its name.
+        summaries (dict): The summaries of each experiment, by its name.
     """
     out = []
     for table in tables:
@@ -76,7 +81,7 @@ def verdicts_of(
 
 
 def _ablation(table: ExperimentTable, reference: str) -> list[Verdict]:
-    r"""Whether a whole generator is better than those that lack parts of it."""
+    r"""Whether the reference generator has a smaller MSE than its ablations."""
     whole = reference or 'the full model'
     others = [v for v in table.variants if v not in ('', reference)]
     out = []
@@ -85,10 +90,10 @@ def _ablation(table: ExperimentTable, reference: str) -> list[Verdict]:
         for variant in others:
             found = _compare(_runs([table], variant, dataset), _runs([table], reference, dataset))
             if found and found.reference < found.mse:
-                better.append(f'{variant} ({found.says(reference_first=True)})')
+                better.append(f'{variant} ({found.describe(reference_first=True)})')
             elif found:
                 how = 'the same MSE as' if found.reference == found.mse else 'a smaller MSE than'
-                text = f'{dataset}: {variant} has {how} {whole} ({found.says()}).'
+                text = f'{dataset}: {variant} has {how} {whole} ({found.describe()}).'
                 out.append(Verdict(table.experiment.name, (dataset,), False, text))
         if better:
             text = f'{dataset}: {whole} has a smaller MSE than {_listed(better)}.'
@@ -97,8 +102,8 @@ def _ablation(table: ExperimentTable, reference: str) -> list[Verdict]:
 
 
 def _controls(table: ExperimentTable, tables: Sequence[ExperimentTable]) -> list[Verdict]:
-    r"""Whether broken graphs fail. The default is that of any table with the
-    same kind of levels.
+    r"""Whether broken graphs are clearly worse than the default generator, which
+    may be in any table with the same kind of levels.
     """
     same = [t for t in tables if t.experiment.level_name == table.experiment.level_name]
     out = []
@@ -107,28 +112,28 @@ def _controls(table: ExperimentTable, tables: Sequence[ExperimentTable]) -> list
             found = _compare(_runs([table], variant, dataset), _runs(same, '', dataset))
             if found is None:
                 continue
-            holds = found.mse >= max(LEAST, TIMES * found.reference)
+            holds = found.mse >= max(MIN_MSE, MIN_RATIO * found.reference)
             how = 'clearly worse' if holds else 'not clearly worse'
-            text = f'{dataset}: {variant} is {how} than the default in MSE ({found.says()}).'
+            text = f'{dataset}: {variant} is {how} than the default in MSE ({found.describe()}).'
             if not holds:
-                text += f' Clearly: {TIMES} times as large, and {LEAST} at least.'
+                text += f' Clearly worse means {MIN_RATIO} times as large and at least {MIN_MSE}.'
             out.append(Verdict(table.experiment.name, (dataset,), holds, text))
     return out
 
 
-def _against_paper(table: ExperimentTable, summaries: Iterable[Summary]) -> list[Verdict]:
+def _against_paper(table: ExperimentTable, summaries: Iterable[AgreementSummary]) -> list[Verdict]:
     r"""Where measures are worse than the paper's on the same rows."""
     out, good, datasets = [], [], []
     for summary in summaries:
         if not summary.is_claim or not summary.num_same:
             continue
         if not summary.dataset and len(table.datasets) == 1:
-            continue  # it would say the same again
+            continue  # the same as the summary of the only dataset
         who = summary.dataset or 'all graphs together'
         who += f', {summary.variant or "default"}' if table.variants != [''] else ''
         rows = _count(summary.num_same, 'row')
         if worse := [_worse(summary, name) for name in COMPARED if _is_worse(summary, name)]:
-            few = ', few for a correlation,' * (summary.num_same < ENOUGH)
+            few = ', too few for a reliable correlation,' * (summary.num_same < MIN_PAIRS)
             text = f'{who}: worse than the paper on the same {rows}{few} in {_listed(worse)}.'
             text = text[0].upper() + text[1:]
             about = (summary.dataset,) * bool(summary.dataset)
@@ -144,31 +149,31 @@ def _against_paper(table: ExperimentTable, summaries: Iterable[Summary]) -> list
     return out
 
 
-def _is_worse(summary: Summary, name: str) -> bool:
+def _is_worse(summary: AgreementSummary, name: str) -> bool:
     ours, theirs = summary.common[name].value, summary.same[name].value
     if theirs is None:
         return False
-    if ours is None:  # all scores are the same, and theirs are not
+    if ours is None:  # undefined since all our scores are equal, while the paper's differ
         return True
     return ours > theirs if name in LOWER_IS_BETTER else ours < theirs
 
 
-def _worse(summary: Summary, name: str) -> str:
+def _worse(summary: AgreementSummary, name: str) -> str:
     ours, theirs = summary.common[name].value, summary.same[name].value
     a, b = _apart(ours, theirs, 4 if name == 'mse' else 3)
     return f'{MEASURE_NAMES[name]} ({a}, paper {b})'
 
 
 def _apart(a: float | None, b: float | None, digits: int) -> tuple[str, str]:
-    r"""Two numbers with as many digits as tell them apart."""
+    r"""Two numbers with enough digits to differ."""
     if a != b:
-        while digits < MOST_DIGITS and number(a, digits) == number(b, digits):
+        while digits < MAX_DIGITS and number(a, digits) == number(b, digits):
             digits += 1
     return number(a, digits, 'not defined'), number(b, digits, 'not defined')
 
 
 def _runs(tables: Iterable[ExperimentTable], variant: str, dataset: str) -> Runs:
-    r"""All pairs of scores of a variant on one dataset."""
+    r"""The pairs of scores of a variant on one dataset, by row and seed."""
     out: Runs = {}
     for table in tables:
         for row in table.rows:
@@ -179,7 +184,7 @@ def _runs(tables: Iterable[ExperimentTable], variant: str, dataset: str) -> Runs
 
 
 def _compare(ours: Runs, reference: Runs) -> Comparison | None:
-    r"""Two generators on what both have, if there is any."""
+    r"""Compares two generators on the rows and seeds that both have, if any."""
     seeds = {key: sorted(ours[key].keys() & reference.get(key, {}).keys()) for key in ours}
     seeds = {key: common for key, common in seeds.items() if common}
     if not seeds:
