@@ -15,6 +15,7 @@ import argparse
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -24,8 +25,9 @@ from memory import peak_memory
 
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.rows import as_rows
-from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
+from torch_geometric_cgt.benchmark.gnn_training import score_gnns
+from torch_geometric_cgt.benchmark.sparse_ops import as_rows
+from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.pipeline.build import Run
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import check_source
@@ -102,16 +104,16 @@ def run_cell(args: argparse.Namespace, work: Path) -> dict:
         rng = torch.Generator().manual_seed(args.seed)
         tree = sample_trees(run.graph, run.root, run.shape, rng)
         null = data.num_nodes
-        index = torch.where(tree < 0, null, tree)
-        original = TreeSet(as_rows(data.x), index, run.y, run.split, source.num_classes, run.shape)
-        generated = TreeSet(
-            as_rows(run.codebook),
-            trees.tokens.long(),
-            trees.y,
-            trees.split,
+        original = TokenTrees(
+            tree.masked_fill(tree < 0, null),
+            run.y,
+            run.split,
+            null,
             source.num_classes,
             run.shape,
+            as_rows(data.x),
         )
+        generated = replace(trees, tokens=trees.tokens.long(), x=as_rows(run.codebook))
         cell['original'] = score_gnns(MODELS, original, args.seed)
         cell['generated'] = score_gnns(MODELS, generated, args.seed)
     return cell

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.audit import find_build, run_audit
 from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, Evaluation, evaluate_dataset
-from torch_geometric_cgt.benchmark.experiments import find_experiment
-from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
+from torch_geometric_cgt.benchmark.experiments import BenchmarkConfig, find_experiment
 from torch_geometric_cgt.benchmark.runner import run_cells
 from torch_geometric_cgt.cli.arguments import (
     AUDIT_CODES,

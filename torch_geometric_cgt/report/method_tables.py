@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from torch_geometric_cgt.benchmark.metrics import Pair, measure
-from torch_geometric_cgt.benchmark.perturbations import reidentification_of
+from torch_geometric_cgt.benchmark.variants import reidentification_of
 from torch_geometric_cgt.report.tables import ExperimentTable, Row, Value
 from torch_geometric_cgt.report.text_tables import (
     NOT_RUN,

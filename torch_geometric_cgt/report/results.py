@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from torch_geometric_cgt.benchmark.cell_index import has_other_protocol
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
-from torch_geometric_cgt.benchmark.known import has_other_protocol
 from torch_geometric_cgt.report.method_tables import shown_table
 from torch_geometric_cgt.report.missing import not_run
 from torch_geometric_cgt.report.notes import Note, read_notes
