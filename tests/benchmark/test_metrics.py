@@ -181,7 +181,7 @@ def test_interval_covers_the_truth():
     rng = np.random.default_rng(0)
     covered = 0
     for _ in range(40):
-        found = estimate(noisy_pairs(rng, seeds=8, graphs=1), resamples=100)['mse']
+        found = estimate(noisy_pairs(rng, seeds=8, graphs=1), resamples=40)['mse']
         covered += found.low <= 0.01 <= found.high  # the squared bias
     assert covered >= 0.8 * 40
 
