@@ -1,6 +1,4 @@
-r"""How well generated graphs reproduce the originals: agreement of GNN scores, and distances
-between statistics of computation graphs.
-"""
+r"""How well generated graphs reproduce the originals: scores of GNNs and statistics of trees."""
 
 from __future__ import annotations
 
