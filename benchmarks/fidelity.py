@@ -23,11 +23,16 @@ from cells import add_cell, read_cells
 
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.evaluate import tree_sets
-from torch_geometric_cgt.benchmark.metrics import agreement
-from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
-from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
-from torch_geometric_cgt.data import random_split
+from torch_geometric_cgt.benchmark.evaluate import compared_trees
+from torch_geometric_cgt.benchmark.gnn_training import score_gnns
+from torch_geometric_cgt.benchmark.metrics import (
+    agreement,
+    duplicates,
+    histograms,
+    wasserstein,
+    zero_vectors,
+)
+from torch_geometric_cgt.data import TokenTrees, random_split
 from torch_geometric_cgt.data.split import masks_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.pipeline.source import check_source
@@ -45,12 +50,12 @@ FORMS: dict[str, dict] = {
 }
 
 
-def orders_per_token(trees: TreeSet) -> float:
+def orders_per_token(trees: TokenTrees) -> float:
     r"""What the paper's form is owed: it gives the same probability to every place of the null
     slots among siblings, where trees have them last. Logarithm of the number of places, per slot
     that carries likelihood.
     """
-    shape, real = trees.shape, trees.index < trees.x.size(0)
+    shape, real = trees.shape, trees.real
     total = 0.0
     for layer, fan_out in enumerate(shape.num_neighbors):
         parents = real[:, shape.layer_slice(layer)]
@@ -60,9 +65,9 @@ def orders_per_token(trees: TreeSet) -> float:
     return total / counted_slots(trees)
 
 
-def counted_slots(trees: TreeSet) -> int:
+def counted_slots(trees: TokenTrees) -> int:
     r"""The slots that carry likelihood: roots, and all below a real slot."""
-    real = trees.index < trees.x.size(0)
+    real = trees.real
     below = [
         int(real[:, trees.shape.layer_slice(layer)].sum()) * fan_out
         for layer, fan_out in enumerate(trees.shape.num_neighbors)
@@ -88,27 +93,25 @@ def run_cell(
             num_neighbors=[5 + noise] * 2,
             seed=seed,
             root=root,
-            task_weight='auto',
             **FORMS[form],
             fit=FitConfig(epochs=epochs),
             log=False,
         )
         cell['seconds'] = time.monotonic() - started
-    sets = tree_sets(check_source(data), dataset, seed)
+    trees = compared_trees(check_source(data), dataset, seed)
     for column in ('original', 'quantized', 'generated'):
         known = reference is not None and column != 'generated'
-        cell[column] = reference[column] if known else score_gnns(MODELS, sets[column], seed)
-    counts = {column: sets[column].index for column in ('quantized', 'generated')}
-    null = dataset.codebook.size(0)
+        cell[column] = reference[column] if known else score_gnns(MODELS, trees[column], seed)
     for key, statistic in [('zero_vectors', zero_vectors), ('duplicates', duplicates)]:
-        cell[key] = wasserstein(*(statistic(index, null) for index in counts.values()))
+        counts = histograms(statistic, trees)
+        cell[key] = wasserstein(counts['quantized'], counts['generated'])
     cell['nll'] = min(dataset.history['holdout_nll'])
     cell['best_epoch'] = dataset.history['best_epoch']
     if form == 'independent':
-        cell['nll'] -= orders_per_token(sets['quantized'])
+        cell['nll'] -= orders_per_token(trees['quantized'])
     if FORMS[form].get('num_scenes') != 0:  # a tree and its scene together
-        trees = sets['quantized']
-        cell['nll'] += dataset.history['scene_nll'] * trees.index.size(0) / counted_slots(trees)
+        quantized = trees['quantized']
+        cell['nll'] += dataset.history['scene_nll'] * len(quantized) / counted_slots(quantized)
         cell['sharpness'] = dataset.history['sharpness']
     return cell
 

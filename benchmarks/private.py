@@ -29,8 +29,8 @@ from torch import Tensor
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.evaluate import tree_sets
-from torch_geometric_cgt.benchmark.training import GNNConfig, test_gnn, train_gnn
+from torch_geometric_cgt.benchmark.evaluate import compared_trees
+from torch_geometric_cgt.benchmark.gnn_training import GNNConfig, gnn_accuracy, train_gnn
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.pipeline import DifferentialPrivacy
 from torch_geometric_cgt.pipeline.config import BuildConfig
@@ -48,25 +48,24 @@ def run_scores(cell: dict, models: list[str]) -> None:
         started = time.monotonic()
         dataset = SyntheticCGTDataset(
             data,
-            epsilon=cell['epsilon'],
             seed=cell['seed'],
             root=root,
-            private_args={'unit': cell['unit'], 'form': cell['form']},
+            privacy=DifferentialPrivacy(cell['epsilon'], unit=cell['unit'], form=cell['form']),
         )
         cell['seconds'] = round(time.monotonic() - started, 1)
-        sets = tree_sets(check_source(data), dataset, cell['seed'])
+        trees = compared_trees(check_source(data), dataset, cell['seed'])
     cell['used'] = dataset.privacy.form
     cell['spent'] = round(dataset.privacy.epsilon, 4)
     cell['clusters'] = dataset.privacy.num_clusters
-    original, generated = sets['original'], sets['generated']
+    original, generated = trees['original'], trees['generated']
     config = GNNConfig.for_roots(original.rows('train').numel())
     for name in models:
         at_home = train_gnn(name, original, config, cell['seed'])
         model = train_gnn(name, generated, config, cell['seed'])
         scores = {
-            'original': test_gnn(at_home, original, original.rows('test')),
-            'generated': test_gnn(model, generated, generated.rows('test')),
-            'transfer': test_gnn(model, original, original.rows('test')),
+            'original': gnn_accuracy(at_home, original, original.rows('test')),
+            'generated': gnn_accuracy(model, generated, generated.rows('test')),
+            'transfer': gnn_accuracy(model, original, original.rows('test')),
         }
         for column in COLUMNS:
             cell.setdefault(column, {})[name] = round(scores[column], 4)

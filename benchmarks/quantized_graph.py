@@ -18,9 +18,9 @@ import torch
 from cells import add_cell, read_cells
 
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.rows import as_rows
-from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
-from torch_geometric_cgt.data import TreeShape, random_split, tokens_of
+from torch_geometric_cgt.benchmark.gnn_training import score_gnns
+from torch_geometric_cgt.benchmark.sparse_ops import as_rows
+from torch_geometric_cgt.data import TokenTrees, TreeShape, random_split, tokens_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.quantizer import label_homogeneity
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
@@ -40,8 +40,8 @@ def run_cell(name: str, noise: int, seed: int, variants: list[str]) -> dict:
     split, num_classes = random_split(data.y >= 0, seed), int(data.y.max()) + 1
 
     def scores(x: torch.Tensor, row: torch.Tensor) -> dict[str, float]:
-        index = tokens_of(tree, row, x.size(0))
-        trees = TreeSet(as_rows(x), index, data.y, split, num_classes, shape)
+        tokens = tokens_of(tree, row, x.size(0))
+        trees = TokenTrees(tokens, data.y, split, x.size(0), num_classes, shape, as_rows(x))
         return score_gnns(MODELS, trees, seed)
 
     cell: dict = {'source': name, 'noise': noise, 'seed': seed, 'nodes': data.num_nodes}

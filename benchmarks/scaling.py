@@ -15,6 +15,7 @@ import argparse
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -24,30 +25,36 @@ from memory import peak_memory
 
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.rows import as_rows
-from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
-from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.source import check_source
+from torch_geometric_cgt.benchmark.gnn_training import score_gnns
+from torch_geometric_cgt.benchmark.sparse_ops import as_rows
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.pipeline import (
+    BuildConfig,
+    KAnonymity,
+    KAnonymousPipeline,
+    check_source,
+)
 from torch_geometric_cgt.sampler import sample_trees
-from torch_geometric_cgt.training import FitResult, World, fit
+from torch_geometric_cgt.training import fit
 
-PHASES = ('quantize', 'encode', 'find_scenes', 'fit', 'calibrate', 'sample')
+PHASES = {'scenes': 'find_scenes'}  # as results name them
 
 
 def peak_gigabytes() -> float:
     return peak_memory() / 1024
 
 
-def fit_some(run: Run, steps: int) -> FitResult:
+def fit_some(pipeline: KAnonymousPipeline, steps: int) -> None:
     r"""Fits on as many roots as take so many steps in one epoch."""
-    run.generator = run.make_generator()
-    some = torch.randperm(run.root.numel())[: round(steps * FitConfig.batch_size / 0.9)]
-    return fit(
-        run.generator,
-        lambda index, rng: run.draw_tokens(some[index], rng),
-        run.y[some],
+    sizes = (pipeline.codebook.size(0), int(pipeline.y.max()) + 1)
+    pipeline.model = pipeline.config.make_model(*sizes, pipeline.table.num_scenes)
+    some = torch.randperm(pipeline.root.numel())[: round(steps * FitConfig.batch_size / 0.9)]
+    fit(
+        pipeline.model.generator,
+        lambda index, rng: pipeline.draw_tokens(some[index], rng),
+        pipeline.y[some],
         FitConfig(epochs=1),
-        scene=run.scene[some],
+        scene=pipeline.scene[some],
     )
 
 
@@ -61,7 +68,7 @@ def run_cell(args: argparse.Namespace, work: Path) -> dict:
     epochs = FitConfig(epochs=args.epochs).num_epochs(source.root.numel())
     whole_steps = epochs * -(-source.root.numel() // FitConfig.batch_size)
     config = BuildConfig(
-        task_weight=args.task_weight,
+        privacy=KAnonymity(task_weight=args.task_weight),
         seed=args.seed,
         fit=FitConfig(epochs=epochs),
     )
@@ -78,39 +85,37 @@ def run_cell(args: argparse.Namespace, work: Path) -> dict:
         'memory_before': round(peak_gigabytes(), 2),
         'phases': {},
     }
-    run = Run(source, config, torch.device('cpu'), work, True, World(), 'scaling')
-    if args.steps is not None:
-        run.fit = lambda: fit_some(run, args.steps)  # type: ignore[method-assign]
-    outcome: dict = {}
-    for phase in PHASES:
+    run = KAnonymousPipeline(source, config, work, belongs_to='scaling')
+    for stage in run.stages():
         wall, processor = time.monotonic(), time.process_time()
-        given = [outcome['calibrate']] if phase == 'sample' else []
-        outcome[phase] = getattr(run, phase)(*given)
+        if stage.name == 'fit' and args.steps is not None:
+            stage = replace(stage, run=lambda: fit_some(run, args.steps))
+        run.run_stage(stage)
         facts = {
             'wall': round(time.monotonic() - wall, 1),
             'processor': round(time.process_time() - processor, 1),
             'peak': round(peak_gigabytes(), 2),
         }
-        cell['phases'][phase] = facts
-        print(f'{phase:12} {facts}', flush=True)
-    cell['sharpness'] = outcome['calibrate'].to_dict()
+        cell['phases'][PHASES.get(stage.name, stage.name)] = facts
+        print(f'{stage.name:12} {facts}', flush=True)
+    cell['sharpness'] = run.sharpness.to_dict()
     cell['clusters'], cell['task_weight'] = run.codebook.size(0), run.task_weight
     cell['peak'] = round(peak_gigabytes(), 2)
     if args.gnns:
-        trees = outcome['sample']
+        trees = run.trees
         rng = torch.Generator().manual_seed(args.seed)
         tree = sample_trees(run.graph, run.root, run.shape, rng)
         null = data.num_nodes
-        index = torch.where(tree < 0, null, tree)
-        original = TreeSet(as_rows(data.x), index, run.y, run.split, source.num_classes, run.shape)
-        generated = TreeSet(
-            as_rows(run.codebook),
-            trees.tokens.long(),
-            trees.y,
-            trees.split,
+        original = TokenTrees(
+            tree.masked_fill(tree < 0, null),
+            run.y,
+            run.split,
+            null,
             source.num_classes,
             run.shape,
+            as_rows(data.x),
         )
+        generated = replace(trees, tokens=trees.tokens.long(), x=as_rows(run.codebook))
         cell['original'] = score_gnns(MODELS, original, args.seed)
         cell['generated'] = score_gnns(MODELS, generated, args.seed)
     return cell

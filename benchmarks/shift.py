@@ -23,9 +23,9 @@ from cells import add_cell, read_cells
 
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.evaluate import tree_sets
-from torch_geometric_cgt.benchmark.training import TreeSet, score_gnns
-from torch_geometric_cgt.data import masks_of
+from torch_geometric_cgt.benchmark.evaluate import compared_trees
+from torch_geometric_cgt.benchmark.gnn_training import score_gnns
+from torch_geometric_cgt.data import TokenTrees, masks_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.transforms import BiasedTraining
@@ -47,16 +47,16 @@ def load_biased(name: str, alpha: float | None, share: float, seed: int):
     return BiasedTraining(alpha, seed=seed)(data)
 
 
-def distance(trees: TreeSet) -> float:
+def distance(trees: TokenTrees) -> float:
     r"""How far the tokens around training roots are from those around test roots of the same label:
     total variation between the histograms of the first layer, mean over labels.
     """
-    tokens = trees.index[:, trees.shape.layer_slice(1)]
+    tokens = trees.tokens[:, trees.shape.layer_slice(1)]
     histograms = []
     for rows in (trees.rows('train'), trees.rows('test')):
         label = trees.y[rows, None].expand(-1, tokens.size(1))
-        key = label * (trees.x.size(0) + 1) + tokens[rows]
-        size = trees.num_classes * (trees.x.size(0) + 1)
+        key = label * (trees.num_tokens + 1) + tokens[rows]
+        size = trees.num_classes * (trees.num_tokens + 1)
         count = torch.bincount(key.flatten(), minlength=size).view(trees.num_classes, -1)
         count = count[:, :-1].double()  # the last one is null
         histograms.append(count / count.sum(dim=1, keepdim=True).clamp(min=1))
@@ -76,15 +76,14 @@ def run_cell(name: str, alpha: float | None, share: float, seed: int, epochs: in
             num_neighbors=[5, 5],
             seed=seed,
             root=root,
-            task_weight='auto',
             fit=FitConfig(epochs=epochs),
             log=False,
         )
         cell['seconds'] = round(time.monotonic() - started, 1)
-    sets = tree_sets(check_source(data), dataset, seed)
+    trees = compared_trees(check_source(data), dataset, seed)
     for column in COLUMNS:
-        cell[column] = score_gnns(MODELS, sets[column], seed)
-    cell['distance'] = {c: round(distance(sets[c]), 4) for c in ('quantized', 'generated')}
+        cell[column] = score_gnns(MODELS, trees[column], seed)
+    cell['distance'] = {c: round(distance(trees[c]), 4) for c in ('quantized', 'generated')}
     cell['nll'] = round(min(dataset.history['holdout_nll']), 4)
     cell['best_epoch'] = dataset.history['best_epoch']
     return cell

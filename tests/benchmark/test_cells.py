@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from torch_geometric_cgt.benchmark.cells import Cell, CellFile, CellKey, add_cell, read_cells
-from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, find_experiment
 
 ONE = Cell(CellKey('aggregation', 'Cora', '0', 'GCN'), {'original': {'accuracy': 0.8}})
 TWO = Cell(CellKey('aggregation', 'Cora', '2', 'GCN'), {'original': {'accuracy': 0.7}})
@@ -114,20 +113,3 @@ def test_a_last_line_without_an_end_counts(tmp_path: Path) -> None:
     assert read_cells([path]) == {ONE.key: ONE}
     add_cell(path, replace(TWO, facts={'seconds': 1}))
     assert list(read_cells([path])) == [ONE.key, TWO.key]
-
-
-def test_experiments_are_found_by_name_and_number() -> None:
-    assert find_experiment('1') is find_experiment('aggregation') is EXPERIMENTS['aggregation']
-    with pytest.raises(ValueError, match=r"'7'.*'1'.*'aggregation'"):
-        find_experiment('7')
-
-
-def test_keys_of_an_experiment() -> None:
-    keys = EXPERIMENTS['aggregation'].keys(('Cora',), seeds=2)
-    assert len(keys) == len(set(keys)) == 3 * 4 * 2
-    assert {k.level for k in keys} == {'0', '2', '4'}
-
-
-def test_levels_are_those_of_the_scenario() -> None:
-    with pytest.raises(ValueError, match=r"\['0'\] of 'shift' \(scenario 4\); .*\['iid', '0.01'"):
-        find_experiment('4').keys(levels=('0',))

@@ -12,9 +12,18 @@ from torch_geometric_cgt.report.report_files import write_evaluation
 QUICK = GNNConfig(epochs=3)
 
 
+@pytest.fixture(scope='module')
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp('root')
+
+
 @pytest.fixture
-def evaluated(graph, quick):
-    dataset = SyntheticCGTDataset(graph, **quick)
+def dataset(graph, quick, root):
+    return SyntheticCGTDataset(graph, **{**quick, 'root': root})  # built once, then read
+
+
+@pytest.fixture
+def evaluated(graph, dataset):
     result = evaluate_dataset(graph, [dataset, dataset], ['GCN', 'GIN'], QUICK, log=False)
     return {'card': dataset.card, 'fit': dataset.history, **result.to_dict()}
 
@@ -30,15 +39,14 @@ def test_every_column_has_every_model_and_seed(evaluated):
     json.dumps(evaluated, allow_nan=False)
 
 
-def test_a_release_has_no_quantized_column(graph, quick, tmp_path):
-    SyntheticCGTDataset(graph, **quick).save(tmp_path / 'release')
+def test_a_release_has_no_quantized_column(graph, dataset, tmp_path):
+    dataset.save(tmp_path / 'release')
     loaded = SyntheticCGTDataset.load(tmp_path / 'release')
     result = evaluate_dataset(graph, [loaded], ['SGC'], QUICK, log=False)
     assert list(result.scores) == ['original', 'generated', 'transfer']
 
 
-def test_wrong_input(graph, quick):
-    dataset = SyntheticCGTDataset(graph, **quick)
+def test_wrong_input(graph, dataset):
     with pytest.raises(ValueError, match='choose from'):
         evaluate_dataset(graph, [dataset], ['MLP'])
     with pytest.raises(ValueError, match='not made from this source'):

@@ -1,5 +1,8 @@
+import warnings
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -9,10 +12,15 @@ from torch_geometric_cgt.benchmark.metrics import (
     Estimate,
     Pair,
     agreement,
+    duplicates,
     estimate,
+    histograms,
     measure,
     top1,
+    wasserstein,
+    zero_vectors,
 )
+from torch_geometric_cgt.data import TokenTrees, TreeShape
 
 scores = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=12
@@ -64,10 +72,31 @@ def test_equal_scores_agree_in_everything(pairs):
     assert top1(graphs, x, x) in (None, 1)
 
 
+def ranks(x):
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return (counts.cumsum() - (counts - 1) / 2)[inverse]
+
+
+@given(scores)
+def test_correlations_by_their_definitions(pairs):
+    x, y = (np.array(values) / 20 for values in zip(*pairs, strict=True))
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return
+    out = agreement(x, y)
+    a, b = (np.sign(v[:, None] - v[None]) for v in (x, y))
+    tau = (a * b).sum() / np.sqrt(np.abs(a).sum() * np.abs(b).sum())
+    assert out['pearson'] == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
+    assert out['spearman'] == pytest.approx(np.corrcoef(ranks(x), ranks(y))[0, 1], abs=1e-12)
+    assert out['kendall'] == pytest.approx(tau, abs=1e-12)
+
+
 def test_undefined_correlations_are_said_to_be():
-    assert agreement([0.8], [0.7])['pearson'] is None
-    assert agreement([0.8, 0.8], [0.7, 0.6])['spearman'] is None
-    assert agreement([0.8, 0.8], [0.7, 0.6])['kendall'] is None
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert agreement([0.8], [0.7])['pearson'] is None
+        assert agreement([0.8, 0.8], [0.7, 0.6])['pearson'] is None
+        assert agreement([0.8, 0.8], [0.7, 0.6])['spearman'] is None
+        assert agreement([0.8, 0.8], [0.7, 0.6])['kendall'] is None
 
 
 def test_order_of_addition_makes_no_difference():
@@ -152,7 +181,7 @@ def test_interval_covers_the_truth():
     rng = np.random.default_rng(0)
     covered = 0
     for _ in range(40):
-        found = estimate(noisy_pairs(rng, seeds=8, graphs=1), resamples=100)['mse']
+        found = estimate(noisy_pairs(rng, seeds=8, graphs=1), resamples=40)['mse']
         covered += found.low <= 0.01 <= found.high  # the squared bias
     assert covered >= 0.8 * 40
 
@@ -173,3 +202,31 @@ def test_pairs_with_other_seeds_are_drawn_by_themselves():
 
 def test_no_pairs_no_measures():
     assert estimate([]) == dict.fromkeys(MEASURES, Estimate(None))
+
+
+TREES = TokenTrees(
+    torch.tensor([[0, 1, 1, 1, 9], [0, 9, 9, 9, 9], [3, 4, 3, 4, 5]]),
+    torch.zeros(3).long(),
+    torch.ones(3).long(),
+    9,
+    1,
+    TreeShape((4,)),
+)
+
+
+def test_counts_by_hand():
+    assert zero_vectors(TREES).tolist() == [1, 4, 0]
+    assert duplicates(TREES).tolist() == [2, 0, 2]
+    found = histograms(duplicates, {'original': TREES, 'generated': TREES.select(slice(1, 3))})
+    assert found == {'original': [1, 0, 2, 0, 0], 'generated': [1, 0, 1, 0, 0]}
+
+
+def test_wasserstein_equals_that_of_samples():
+    rng = torch.Generator().manual_seed(0)
+    a, b = torch.randint(10, (50,), generator=rng), torch.randint(14, (80,), generator=rng)
+    counts = [torch.bincount(sample).tolist() for sample in (a, b)]
+    p, q = (np.pad(np.array(c) / sum(c), (0, 14 - len(c))) for c in counts)
+    distance = wasserstein(*counts)
+    assert distance == pytest.approx(stats.wasserstein_distance(a, b), abs=1e-12)
+    assert distance == pytest.approx(np.abs((p - q).cumsum()).sum(), abs=1e-12)
+    assert wasserstein(counts[0], counts[0]) == 0

@@ -3,25 +3,16 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
-from torch_geometric_cgt.benchmark import runner
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell, read_cells
-from torch_geometric_cgt.benchmark.exchange import foreign_set
-from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
-from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig, GraphSpec, graph_of
-from torch_geometric_cgt.benchmark.known import KnownCells, settings_of, work_of
-from torch_geometric_cgt.benchmark.runner import run_cells
-from torch_geometric_cgt.benchmark.training import TreeSet
-from torch_geometric_cgt.benchmark.variants import find_variant, shuffle_children, shuffle_labels
-from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.benchmark import measure_cell, runner
+from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, BenchmarkConfig, GraphSpec
+from torch_geometric_cgt.benchmark.runner import Progress, run_cells
 from torch_geometric_cgt.errors import SourceError
 
 CONFIG = BenchmarkConfig(num_neighbors=(3, 3), epochs=2)
@@ -71,7 +62,7 @@ def test_damaged_cell_is_run_again(
 def test_processes_find_what_one_finds(
     folder: Path, cells: dict[CellKey, Cell], tmp_path: Path
 ) -> None:
-    other = replace(SGC, level='2')
+    other = replace(SGC, variant='edge deletion 100 %')  # a graph that is not built
     path = tmp_path / 'cells.jsonl'
     found = run_cells([GCN, SGC, other], path, CONFIG, folder, jobs=2, log=False)
     assert {key: found[key].scores for key in (GCN, SGC)} == {
@@ -80,75 +71,10 @@ def test_processes_find_what_one_finds(
     assert found[other].scores != found[SGC].scores
 
 
-def _known(path: Path, config: BenchmarkConfig = CONFIG) -> KnownCells:
-    known = KnownCells(path, config)
-    known.refresh()
-    return known
-
-
-def test_other_settings_are_another_benchmark(folder: Path, cells: dict[CellKey, Cell]) -> None:
-    known = _known(folder / 'cells.jsonl', replace(CONFIG, k=31))
-    assert known.cells == {}
-    with pytest.warns(UserWarning, match=r'2 cells .* not run: 2 measured with other settings'):
-        known.warn()
-
-
-LINK = CellKey('link', 'Digits', 'Dot', 'GCN')
-STATISTICS = CellKey('statistics', 'Digits', '5', '')
-FOREIGN = CellKey('weather', 'Digits', '0', 'GCN')
-OLD = {'config': {'k': 30, 'num_neighbors': [3, 3], 'epochs': 2}}  # facts of before
-
-
-def _file(path: Path, *cells: tuple[CellKey, dict[str, Any]]) -> Path:
-    for key, facts in cells:
-        add_cell(path, Cell(key, {'original': {'accuracy': 0.5}}, facts=facts))
-    return path
-
-
-def test_a_protocol_is_known_by_its_number(tmp_path: Path) -> None:
-    path = _file(
-        tmp_path / 'cells.jsonl',
-        (GCN, OLD),
-        (SGC, {**OLD, 'protocol': 0}),
-        (LINK, OLD),
-        (replace(LINK, level='MLP'), settings_of(LINK, CONFIG)),
-        (STATISTICS, OLD),
-        (FOREIGN, OLD),
-        (replace(GCN, level='some'), OLD),
-    )
-    known = _known(path)
-    assert list(known.cells) == [GCN, replace(LINK, level='MLP'), STATISTICS]
-    text = '4 cells .*: 2 measured by another protocol, 2 of tables that are not known'
-    with pytest.warns(UserWarning, match=text):
-        known.warn()
-
-
-def test_training_is_one_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = _file(
-        tmp_path / 'cells.jsonl',
-        (GCN, OLD),
-        (SGC, settings_of(SGC, CONFIG)),
-        (STATISTICS, settings_of(STATISTICS, CONFIG)),
-    )
-    assert list(_known(path).cells) == [GCN, SGC, STATISTICS]
-    # Defaults of a data class are arguments of its constructor.
-    slow = replace(runner.GNNConfig(), lr=0.001)
-    monkeypatch.setattr('torch_geometric_cgt.benchmark.known.GNNConfig', lambda: slow)
-    assert list(_known(path).cells) == [STATISTICS]  # where nothing is trained
-
-
-def test_a_foreign_cell_is_not_the_work_of_a_table(tmp_path: Path) -> None:
-    path = _file(tmp_path / 'cells.jsonl', (FOREIGN, OLD))
-    assert _known(path).copy(GCN) is None
-    assert _known(path).original(GCN) is None
-    with pytest.raises(ValueError, match=r"'weather'.*'aggregation'"):
-        work_of(FOREIGN, CONFIG)
-
-
 def test_equal_work_is_looked_up_with_its_facts(
     folder: Path, cells: dict[CellKey, Cell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, 'train_gnn', None)  # nothing may be trained
+    monkeypatch.setattr(measure_cell, 'train_gnn', None)  # nothing may be trained
     monkeypatch.setattr(runner, 'make_graphs', None)  # nor built
     monkeypatch.setattr(runner, 'load_source', None)  # nor loaded
     monkeypatch.setattr(sys, 'argv', ['cgt', 'another'])
@@ -187,9 +113,7 @@ def test_missing_files_are_found_before_the_first_cell(
     assert not (tmp_path / 'cells.jsonl').exists()
 
 
-def test_wrong_settings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'k' must be at least 1"):
-        BenchmarkConfig(k=0)
+def test_a_file_of_cells_is_not_a_folder(tmp_path: Path) -> None:
     with pytest.raises(OSError, match='is a folder'):
         run_cells([GCN], tmp_path, CONFIG)
 
@@ -202,22 +126,24 @@ def test_an_interrupt_ends_all_processes_and_keeps_cells(tmp_path: Path) -> None
     process = subprocess.Popen(
         [sys.executable, '-m', 'torch_geometric_cgt', *arguments],
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,  # a group of its own, as of a terminal
     )
+    errors = b''
     try:
-        while not path.exists() and process.poll() is None:
-            time.sleep(0.05)
+        # The bar shows a cell after its process has written it to the file.
+        while b' left' not in errors and (part := os.read(process.stderr.fileno(), 4096)):
+            errors += part
         os.killpg(process.pid, signal.SIGINT)
-        errors = process.communicate(timeout=30)[1]  # ends when nobody is left who could write
+        errors += process.communicate(timeout=60)[1]  # ends when no process is left
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+    text = errors.decode()
     assert process.returncode == 130
-    assert 'Traceback' not in errors
-    assert f"The same command resumes; finished cells are in '{path}'" in errors
+    assert 'Traceback' not in text
+    assert f"The same command resumes; finished cells are in '{path}'" in text
     assert 1 <= len(read_cells([path])) <= 20
-    assert 'Digits 0 edge deletion' in errors and 'left' in errors  # what the bar shows
+    assert 'Digits 0 edge deletion' in text and 'left' in text  # what the bar shows
 
 
 def test_controls_fail_as_they_must(folder: Path, cells: dict[CellKey, Cell]) -> None:
@@ -249,48 +175,41 @@ def test_training_on_another_graph(folder: Path, cells: dict[CellKey, Cell]) -> 
     assert min(to_original, to_generated) > 0.6
 
 
-@pytest.mark.parametrize('width', [10, 80])
-def test_another_dataset_gets_the_width_and_the_labels_of_the_target(width: int) -> None:
-    target = replace(_trees(), x=torch.rand(6, width), num_classes=12)
-    trees = foreign_set('Digits', {'original': target}, GraphSpec('Cora', (2,)))
-    assert isinstance(trees.x, torch.Tensor)
-    assert trees.x.shape == (1770, width)
-    assert trees.num_classes == 12
-    assert trees.shape == target.shape
-    assert bool((trees.x[:, 64:] == 0).all())  # 64 pixels
+A, B = GraphSpec('Cora', (5, 5)), GraphSpec('Photo', (5, 5))
+KEY = CellKey('aggregation', 'Cora', '2', 'GCN')
+MEASURED = Cell(KEY, facts={'seconds': 10.0})
+COPIED = Cell(KEY, facts={'seconds': 99.0, 'copied_from': 'number'})
 
 
-def test_graphs_of_cells() -> None:
-    config = BenchmarkConfig()
-    assert graph_of(replace(GCN, level='2'), config).num_neighbors == (7, 7)
-    assert graph_of(replace(GCN, experiment='number', level='1'), config) == graph_of(GCN, config)
-    assert graph_of(replace(GCN, experiment='shift', level='0.3'), config).alpha == 0.3
-    assert graph_of(replace(GCN, experiment='link', level='Dot'), config).num_neighbors == (5, 5, 5)
+class Clock:
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
 
 
-def _trees() -> TreeSet:
-    index = torch.arange(30).view(10, 3) % 7
-    y, split = torch.arange(10) % 2, torch.tensor([1] * 6 + [4] * 4)
-    return TreeSet(torch.eye(6), index, y, split, 2, TreeShape((2,)))
-
-
-def test_shuffled_labels_keep_trees_and_counts() -> None:
-    trees, out = _trees(), shuffle_labels(_trees(), 0)
-    assert torch.equal(out.index, trees.index)
-    assert not torch.equal(out.y, trees.y)
-    for code in (1, 4):
-        assert out.y[trees.split == code].sum() == trees.y[trees.split == code].sum()
-
-
-def test_random_children_keep_roots_and_null_slots() -> None:
-    trees, out = _trees(), shuffle_children(_trees(), 0)
-    assert torch.equal(out.index[:, 0], trees.index[:, 0])
-    assert torch.equal(out.index == 6, trees.index == 6)
-    assert not torch.equal(out.index, trees.index)
-    assert torch.equal(out.index.flatten().sort().values, trees.index.flatten().sort().values)
-
-
-def test_variants_by_name() -> None:
-    assert find_variant('k=100').build == {'k': 100}
-    with pytest.raises(ValueError, match=r"'wrong'.*'no label'"):
-        find_variant('wrong')
+@pytest.mark.parametrize('jobs, share', [(1, 1), (2, 2), (9, 2)])
+def test_time_left_counts_builds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], jobs: int, share: int
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(runner, 'time', clock)
+    with Progress({A: [KEY] * 3, B: [KEY] * 2}, jobs) as bar:
+        bar.begin(A)
+        assert bar.seconds_left() is None
+        clock.now = 110.0  # 100 for the graph, 10 for the cell
+        bar.add(A, MEASURED)
+        assert bar.seconds_left() == (4 * 10 + 100) / share  # and the graph of B
+        clock.now = 120.0
+        bar.add(A, MEASURED)
+        assert bar.seconds_left() == (3 * 10 + 100) / share
+        bar.add(A, COPIED)  # takes no time, and says nothing about that of others
+        assert bar.seconds_left() == 2 * 10 + 100
+        bar.begin(B)
+        clock.now = 330.0
+        bar.add(B, MEASURED)
+        assert bar.seconds_left() == 10
+    shown = capsys.readouterr().err
+    assert '4/5' in shown
+    assert 'Photo begins, about 02:00 left' in shown
+    assert 'Cora 2 GCN, about 00:10 left' in shown

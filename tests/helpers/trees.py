@@ -5,45 +5,45 @@ from torch import Tensor
 
 from tests.conftest import random_graph
 from torch_geometric_cgt import DuplicateEncode
-from torch_geometric_cgt.benchmark.training import TreeSet
-from torch_geometric_cgt.data import TreeShape, random_split, tokens_of
+from torch_geometric_cgt.data import TokenTrees, TreeShape, random_split, tokens_of
 
 SHAPE = TreeShape.of([3, 2])
 
 
 def encoded():
-    """A random graph as a forest, and the same trees as rows of slots."""
+    """A random graph as a forest, and the same trees as rows of tokens."""
     graph = random_graph(num_nodes=40, num_edges=80)
     forest = DuplicateEncode([3, 2], seed=0)(graph)
-    trees = TreeSet(
-        graph.x,
+    trees = TokenTrees(
         tokens_of(forest.tree, torch.arange(40), 40),
         graph.y,
         random_split(graph.y >= 0, 0),
+        40,
         3,
         SHAPE,
+        graph.x,
     )
     return forest, trees
 
 
-def random_index(shape: TreeShape, num_trees: int, num_rows: int, seed: int = 0) -> Tensor:
+def random_tokens(shape: TreeShape, num_trees: int, num_tokens: int, seed: int = 0) -> Tensor:
     """Trees with null slots, of which all descendants are null, too."""
     rng = torch.Generator().manual_seed(seed)
-    index = torch.randint(num_rows, (num_trees, shape.num_slots), generator=rng)
-    null = torch.rand(index.shape, generator=rng) < 0.4
+    tokens = torch.randint(num_tokens, (num_trees, shape.num_slots), generator=rng)
+    null = torch.rand(tokens.shape, generator=rng) < 0.4
     null[:, 0] = False
     for layer in range(1, shape.depth + 1):
         slots = shape.layer_slice(layer)
         null[:, slots] |= null[:, shape.parent[slots]]
-    return index.masked_fill(null, num_rows)
+    return tokens.masked_fill(null, num_tokens)
 
 
-def shuffle_siblings(index: Tensor, shape: TreeShape, seed: int) -> Tensor:
+def shuffle_siblings(tokens: Tensor, shape: TreeShape, seed: int) -> Tensor:
     """The same trees, in which the children of each parent changed places."""
     rng = torch.Generator().manual_seed(seed)
-    out, place = [index[:, :1]], torch.zeros_like(index[:, :1])
+    out, place = [tokens[:, :1]], torch.zeros_like(tokens[:, :1])
     for layer, fan_out in enumerate(shape.num_neighbors):
-        below = index[:, shape.layer_slice(layer + 1)].unflatten(1, (-1, fan_out))
+        below = tokens[:, shape.layer_slice(layer + 1)].unflatten(1, (-1, fan_out))
         below = below.gather(1, place[..., None].expand(-1, -1, fan_out))
         order = torch.rand(below.shape, generator=rng).argsort(dim=2)
         out.append(below.gather(2, order).flatten(1))

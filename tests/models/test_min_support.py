@@ -139,8 +139,8 @@ def test_configurations_and_cards_come_back():
 
 
 def test_variants_of_the_benchmark():
-    assert find_variant('min_support=5').build == {'min_support': 5}
-    assert find_variant('k=100').build == {'k': 100}
+    assert find_variant('min_support=5').promise(7) == KAnonymity(7, min_support=5)
+    assert find_variant('k=100').promise(7) == KAnonymity(100)
     for name in ('seed=5', 'min_support=', 'k=few'):
         with pytest.raises(ValueError, match=r'min_support=\.\.\.'):
             find_variant(name)

@@ -6,8 +6,8 @@ from tests.helpers.cells import table_of
 from torch_geometric_cgt.benchmark.cells import CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.metrics import agreement
-from torch_geometric_cgt.benchmark.perturbations import reidentification_of
 from torch_geometric_cgt.benchmark.variants import PAPER as PAPER_FORM
+from torch_geometric_cgt.benchmark.variants import reidentification_of
 from torch_geometric_cgt.report.paper import read_paper
 
 PAPER = read_paper()

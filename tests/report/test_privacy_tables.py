@@ -9,17 +9,17 @@ import torch
 from torch_geometric.data import Data
 
 from tests.helpers.cells import by_key, pair_cell, table_of
-from torch_geometric_cgt.benchmark import runner
+from torch_geometric_cgt.benchmark import measure_cell
 from torch_geometric_cgt.benchmark.cells import CellKey
-from torch_geometric_cgt.benchmark.graphs import (
+from torch_geometric_cgt.benchmark.experiments import (
     BenchmarkConfig,
     GraphSpec,
     graph_of,
-    perturbed_sets,
 )
-from torch_geometric_cgt.benchmark.perturbations import reidentification_of
+from torch_geometric_cgt.benchmark.measure_cell import perturbed_trees
 from torch_geometric_cgt.benchmark.runner import run_cells
-from torch_geometric_cgt.benchmark.variants import find_variant
+from torch_geometric_cgt.benchmark.variants import find_variant, reidentification_of
+from torch_geometric_cgt.pipeline import DifferentialPrivacy, KAnonymity
 from torch_geometric_cgt.report.benchmark_results import Results
 from torch_geometric_cgt.report.report_files import write_results
 from torch_geometric_cgt.report.text_tables import to_text_table
@@ -27,12 +27,11 @@ from torch_geometric_cgt.transforms import AddAttributeNoise, AddRandomEdges, Dr
 
 
 def test_variants_of_privacy_by_name():
-    assert find_variant('clusters epsilon=2.5').build == {'cluster_epsilon': 2.5}
-    assert find_variant('dp-sgd epsilon=1e6').build == {
-        'epsilon': 1e6,
-        'private_args': {'form': 'dp_sgd'},
-    }
-    assert find_variant('histograms epsilon=10').build['private_args'] == {'form': 'histograms'}
+    assert find_variant('clusters epsilon=2.5').promise(7) == KAnonymity(7, cluster_epsilon=2.5)
+    private = DifferentialPrivacy(1e6, form='dp_sgd')
+    assert find_variant('dp-sgd epsilon=1e6').promise(7) == private
+    private = DifferentialPrivacy(10, form='histograms')
+    assert find_variant('histograms epsilon=10').promise(7) == private
     noise, edges = find_variant('attribute noise x5 + edge addition x2').perturb(3)
     assert (type(noise), noise.factor, noise.seed) == (AddAttributeNoise, 5, 3)
     assert (type(edges), edges.factor, edges.seed) == (AddRandomEdges, 2, 3)
@@ -79,12 +78,12 @@ def line_graph():
 def test_perturbed_graph_by_hand():
     spec = GraphSpec('line', (2,))
     data = line_graph()
-    sets = perturbed_sets(data, [AddAttributeNoise(2), DropRandomEdges(1.0)], spec)
+    sets = perturbed_trees(data, [AddAttributeNoise(2), DropRandomEdges(1.0)], spec)
     assert list(sets) == ['original', 'generated']
     original, perturbed = sets.values()
-    assert original.index.tolist() == [[0, 1, 3], [1, *original.index[1, 1:].tolist()], [2, 1, 3]]
-    assert sorted(original.index[1].tolist()) == [0, 1, 2]
-    assert perturbed.index.tolist() == [[0, 3, 3], [1, 3, 3], [2, 3, 3]]  # nobody has a neighbour
+    assert original.tokens.tolist() == [[0, 1, 3], [1, *original.tokens[1, 1:].tolist()], [2, 1, 3]]
+    assert sorted(original.tokens[1].tolist()) == [0, 1, 2]
+    assert perturbed.tokens.tolist() == [[0, 3, 3], [1, 3, 3], [2, 3, 3]]  # nobody has a neighbour
     assert torch.equal(original.y, perturbed.y) and torch.equal(original.split, perturbed.split)
     assert torch.equal(data.x.sum(dim=1), torch.ones(3)) and data.num_edges == 4
     noisy = AddAttributeNoise(2)(data).x
@@ -95,13 +94,13 @@ def test_perturbed_graph_by_hand():
 
 def test_cells_of_perturbed_graphs(tmp_path, monkeypatch):
     config = BenchmarkConfig(num_neighbors=(3, 3))
-    trained, train = [], runner.train_gnn
+    trained, train = [], measure_cell.train_gnn
 
     def watched(name, trees, *args):
-        trained.append(trees.index)
+        trained.append(trees.tokens)
         return train(name, trees, *args)
 
-    monkeypatch.setattr(runner, 'train_gnn', watched)
+    monkeypatch.setattr(measure_cell, 'train_gnn', watched)
     keys = [
         CellKey('baselines', 'Digits', '0', 'SGC', variant)
         for variant in ('edge deletion 100 %', 'edge addition x10')

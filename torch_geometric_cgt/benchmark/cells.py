@@ -1,4 +1,4 @@
-r"""Cells: what one model scored on the graphs of one experiment, kept in a file that survives."""
+r"""Cells, the scores of one model in one experiment, and files of them that survive a crash."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-KEY = re.compile(rb'\\"key\\": (\{[^{}]*\})')  # inside a line, with its quotes escaped
+KEY = re.compile(rb'\\"key\\": (\{[^{}]*\})')  # in a line, its quotes are escaped
 
 
 @dataclass(frozen=True, order=True)
 class CellKey:
-    r"""Which cell of which table."""
+    r"""Identifies a cell of a table."""
 
     experiment: str
     dataset: str
-    level: str  # of the experiment, '0' noisy edges for instance
+    level: str  # of the experiment, for instance '0' noisy edges
     model: str  # empty where no model is trained
-    variant: str = ''  # what is changed about the generator; empty for the default
+    variant: str = ''  # of the generator; empty for the default
     seed: int = 0
 
     @classmethod
     def from_dict(cls, content: Any) -> CellKey:
-        r"""A key as it comes back from a file, see :meth:`Cell.from_dict`."""
+        r"""Checks the content of a file, see :meth:`Cell.from_dict`."""
         if not isinstance(content, dict):
             raise ValueError('it has no key')
         *names, seed = asdict(key := cls(**content)).values()
@@ -39,7 +39,7 @@ class CellKey:
 
 @dataclass(frozen=True)
 class Cell:
-    r"""Scores and statistics of one cell."""
+    r"""The scores and statistics of one cell."""
 
     key: CellKey
     scores: dict[str, dict[str, float]] = field(default_factory=dict)  # column, metric
@@ -48,8 +48,8 @@ class Cell:
 
     @classmethod
     def from_dict(cls, content: Any) -> Cell:
-        r"""A cell as it comes back from a file, or a :class:`ValueError` that
-        says what is wrong with it.
+        r"""Checks the content of a file. A :class:`ValueError` says what is
+        wrong with it.
         """
         if not isinstance(content, dict):
             raise ValueError('it holds no cell')
@@ -67,15 +67,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Damage:
-    r"""A line that cannot be trusted."""
+    r"""A damaged line of a file."""
 
     line: int
     reason: str
-    key: CellKey | None  # of the cell it was, where that can be read
+    key: CellKey | None  # of its cell, if the key is readable
 
 
 class CellFile:
-    r"""The cells of a file that may grow: what was read is not read again.
+    r"""The cells of a file that other processes may append to.
 
     Args:
         path (Path): The file.
@@ -84,19 +84,19 @@ class CellFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.cells: dict[CellKey, Cell] = {}  # the last one of each key
-        self.damage: list[Damage] = []  # of cells that no later line holds
+        self.damage: list[Damage] = []  # without cells that a later line repeats
         self._num_lines = 0
         self._num_bytes = 0
 
     def read(self) -> list[Cell]:
-        r"""Reads what was added and returns its cells."""
+        r"""Reads the lines that were added and returns their cells."""
         with self.path.open('rb') as file:
             file.seek(self._num_bytes)
             *lines, rest = file.read().split(b'\n')
         self.damage = [d for d in self.damage if d.line <= self._num_lines]
         first, self._num_lines = self._num_lines + 1, self._num_lines + len(lines)
         self._num_bytes += sum(len(line) + 1 for line in lines)
-        # What has no end yet may be on its way to the file, and is read once more.
+        # The last line may still be incomplete. It is read again the next time.
         found = [self._read_line(i, line) for i, line in enumerate([*lines, rest], start=first)]
         return [cell for cell in found if cell is not None]
 
@@ -113,15 +113,15 @@ class CellFile:
         return cell
 
     def warn(self) -> None:
-        r"""Warns of damaged lines."""
+        r"""Warns about damaged lines."""
         for damage in self.damage:
             text = f'Line {damage.line} of {self.path} is damaged: {damage.reason}'
             warnings.warn(text, stacklevel=3)
 
 
 def add_cell(path: Path, cell: Cell) -> None:
-    r"""Adds a finished cell to a file: one line, written at once, with its
-    checksum. Processes may add to one file at the same time.
+    r"""Appends a finished cell to a file as one line with a checksum. The line
+    is written in one call, so that several processes can share a file.
     """
     content = json.dumps(asdict(cell), sort_keys=True)
     line = json.dumps({'sha256': _digest(content), 'cell': content}) + '\n'
@@ -129,7 +129,7 @@ def add_cell(path: Path, cell: Cell) -> None:
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         size = os.fstat(file).st_size
-        torn = size > 0 and os.pread(file, 1, size - 1) != b'\n'  # by a run that was killed
+        torn = size > 0 and os.pread(file, 1, size - 1) != b'\n'  # by a killed process
         os.write(file, (('\n' if torn else '') + line).encode())
     finally:
         os.close(file)
@@ -137,8 +137,7 @@ def add_cell(path: Path, cell: Cell) -> None:
 
 def read_cells(paths: Iterable[Path]) -> dict[CellKey, Cell]:
     r"""All cells of some files, the last one of each key. Damaged lines are
-    left out with a warning, unless a later line of the file has the same cell
-    again: their cells count as not run.
+    left out with a warning, unless a later line of the file repeats the cell.
     """
     cells: dict[CellKey, Cell] = {}
     for path in paths:
@@ -160,7 +159,7 @@ def _parse(line: bytes) -> Cell:
 
 
 def _key_in(line: bytes) -> CellKey | None:
-    r"""The key in a damaged line, if it is whole."""
+    r"""The key in a damaged line, if the key itself is intact."""
     found = KEY.search(line)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-r"""Message passing from the children of a slot to the slot, as dense operations."""
+r"""Graph convolutions on trees of one shape, as dense operations on parents and children."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torch_geometric_cgt.benchmark.bags import weighted_sum
-from torch_geometric_cgt.benchmark.rows import Rows, linear
+from torch_geometric_cgt.benchmark.sparse_ops import linear, weighted_sum
+from torch_geometric_cgt.data.features import Rows
 
 
 class TreeConv(nn.Module):
     r"""One message-passing step from the children of a slot to the slot.
 
-    The part that is linear in the input comes first, in :meth:`project`, and
-    the aggregation second: for the first layer, the projection then runs on
-    the distinct rows of a batch and not on every slot.
+    The linear part :meth:`project` comes first and the aggregation second, so
+    that the projection of the first layer runs on the distinct rows of a
+    batch instead of all slots.
 
-    Weights say of each parent and of its children, ``[B, P, 1 + f]``, whether
-    it is real, or what a sampler gave to it: zero where it is null or was not
-    drawn.
+    A parent and its children have weights, ``[B, P, 1 + f]``. Without a
+    sampler, they are :obj:`True` for real slots. A sampler gives them
+    numbers. Slots that are null or were not sampled have the weight zero.
     """
 
     def project(self, x: Rows) -> Tensor:
@@ -27,7 +27,7 @@ class TreeConv(nn.Module):
         raise TypeError(f'{type(self).__name__} must define project()')
 
     def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
-        r"""Joins projected children with their projected parents.
+        r"""Aggregates projected parents and children.
 
         Args:
             h (torch.Tensor): The parents, ``[B, P, H]``.
@@ -37,8 +37,8 @@ class TreeConv(nn.Module):
         raise TypeError(f'{type(self).__name__} must define aggregate()')
 
     def aggregate_rows(self, table: Tensor, index: Tensor, weight: Tensor) -> Tensor:
-        r"""The same of parents and children that are rows of a table, which
-        need not be copied to every slot.
+        r"""The same as :meth:`aggregate`, for parents and children given as
+        rows of a table, which are not copied to every slot.
 
         Args:
             table (torch.Tensor): The projected rows, ``[R + 1, H]``.
@@ -50,7 +50,7 @@ class TreeConv(nn.Module):
         return self.aggregate(members[:, :, 0], members[:, :, 1:], weight)
 
     def update(self, h: Tensor, real: Tensor) -> Tensor:
-        r"""What follows the aggregation, for all slots of all layers.
+        r"""Transforms the slots of all layers after the aggregation.
 
         Args:
             h (torch.Tensor): The slots, ``[B, P, H]``.
@@ -75,10 +75,10 @@ class LinearConv(TreeConv):
 
 
 class PlainMeanConv(LinearConv):
-    r"""The mean of a node and its neighbours, with nothing to learn (SGC)."""
+    r"""The mean of a node and its neighbours, without parameters (SGC)."""
 
     def project(self, x: Rows) -> Tensor:
-        return torch.as_tensor(x)  # it never comes first: always channels
+        return torch.as_tensor(x)  # never the first layer: the input is dense
 
     def coefficients(self, weight: Tensor) -> Tensor:
         return weight / weight.sum(dim=2, keepdim=True).clamp(min=1)
@@ -99,9 +99,9 @@ class MeanConv(PlainMeanConv):
         return h + self.bias
 
 
-class DrawnMeanConv(MeanConv):
-    r"""An estimate of that mean, of weights in which a sampler has put the
-    denominator, too (FastGCN, AS-GCN).
+class SampledMeanConv(MeanConv):
+    r"""An estimate of the mean of :class:`MeanConv` (FastGCN, AS-GCN). The
+    weights of the sampler contain the denominator.
     """
 
     def coefficients(self, weight: Tensor) -> Tensor:
@@ -109,8 +109,8 @@ class DrawnMeanConv(MeanConv):
 
 
 class SumConv(LinearConv):
-    r"""A perceptron, batch-normalised inside, of the sum of a node and its
-    neighbours (GIN).
+    r"""The sum of a node and its neighbours, followed by a perceptron with
+    batch normalisation (GIN).
     """
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
@@ -123,17 +123,19 @@ class SumConv(LinearConv):
         return linear(x, self.lin)
 
     def update(self, h: Tensor, real: Tensor) -> Tensor:
-        # Null slots are no nodes: they must not move the statistics.
+        # Null slots must not enter the batch statistics.
         normed = torch.zeros_like(h).masked_scatter(real[..., None], self.norm(h[real]))
         return self.out(normed.relu())
 
 
 class SAGEConv(TreeConv):
-    r"""The mean of the neighbours, beside the node itself (GraphSAGE, PASS)."""
+    r"""The mean of the neighbours, and a weight matrix of its own for the node
+    itself (GraphSAGE, PASS).
+    """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lin = nn.Linear(in_channels, 2 * out_channels, bias=False)  # of neighbours, of self
+        self.lin = nn.Linear(in_channels, 2 * out_channels, bias=False)  # for neighbours and self
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def project(self, x: Rows) -> Tensor:
@@ -193,6 +195,6 @@ class AttentionConv(TreeConv):
 
     def _share(self, source: Tensor, target: Tensor, weight: Tensor) -> Tensor:
         r"""The attention to each parent and its children, ``[B, P, 1 + f, heads]``."""
-        present = weight | ~weight[:, :, :1]  # of null parents, anything: nobody reads it
+        present = weight | ~weight[:, :, :1]  # null parents get any finite value: it is not used
         score = F.leaky_relu(source + target, 0.2)
         return score.masked_fill(~present[..., None], -torch.inf).softmax(dim=2)

@@ -1,37 +1,46 @@
-r"""GNN accuracy on the original, the quantized and the generated graph."""
+r"""Compares a synthetic dataset with its source: GNN accuracy and statistics of trees."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
-from torch_geometric_cgt.benchmark.metrics import agreement
-from torch_geometric_cgt.benchmark.models import ALL_MODELS, MODELS
-from torch_geometric_cgt.benchmark.rows import as_rows
-from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
-from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, test_gnn, train_gnn
-from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
+from torch_geometric_cgt.benchmark.gnn_training import (
+    ALL_MODELS,
+    MODELS,
+    GNNConfig,
+    gnn_accuracy,
+    train_gnn,
+)
+from torch_geometric_cgt.benchmark.metrics import (
+    agreement,
+    duplicates,
+    histograms,
+    wasserstein,
+    zero_vectors,
+)
+from torch_geometric_cgt.benchmark.sparse_ops import as_rows
+from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
 from torch_geometric_cgt.pipeline.source import Source, check_source
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.utils.seeds import derive_seed
 
-COLUMNS = ('original', 'quantized', 'generated', 'transfer')
-
 
 @dataclass
 class Evaluation:
-    r"""The scores of several models over several seeds, and what they say."""
+    r"""The scores of several models over several seeds, and statistics of
+    computation graphs.
+    """
 
     models: list[str]
     scores: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # column, model, seed
-    histograms: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    wasserstein: dict[str, dict[str, float]] = field(default_factory=dict)
+    histograms: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # statistic, column
+    wasserstein: dict[str, dict[str, float]] = field(default_factory=dict)  # statistic, columns
 
     def mean(self, column: str) -> list[float] | None:
         r"""The mean score of each model in one column."""
@@ -47,7 +56,7 @@ class Evaluation:
         return agreement(original, other)
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""The content of a JSON file."""
         compared = [c for c in ('quantized', 'generated') if c in self.scores]
         return {
             'models': self.models,
@@ -78,9 +87,9 @@ def evaluate_dataset(
     r"""Trains GNNs on the source and on synthetic substitutes of it.
 
     Columns are :obj:`original`, :obj:`quantized` (the source with features
-    replaced by cluster means, where the clusters are at hand),
-    :obj:`generated`, and :obj:`transfer`: trained on generated, tested on
-    original computation graphs.
+    replaced by cluster means; a release without its source has no clusters
+    and no such column), :obj:`generated`, and :obj:`transfer`: trained on
+    generated, tested on original computation graphs.
 
     Args:
         source (Dataset or Data): The source.
@@ -97,18 +106,25 @@ def evaluate_dataset(
     out = Evaluation(list(models))
     with tqdm(total=len(datasets) * len(models), desc='evaluate', disable=not log) as bar:
         for run, dataset in enumerate(datasets):
-            sets = tree_sets(checked, dataset, run)
+            trees = compared_trees(checked, dataset, run)
             if run == 0:
-                _add_statistics(out, sets)
+                _add_statistics(out, trees)
             for name in models:
-                for column, score in _scores(name, sets, config, run).items():
+                for column, score in _scores(name, trees, config, run).items():
                     out.scores.setdefault(column, {}).setdefault(name, []).append(score)
                 bar.update()
     return out
 
 
-def tree_sets(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[str, TreeSet]:
-    r"""The graphs to compare, as rows of indices into tables of features."""
+def compared_trees(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[str, TokenTrees]:
+    r"""The computation graphs to compare, with features: original, quantized
+    (where the clusters of the dataset are known) and generated.
+
+    Args:
+        source (Source): The source of the synthetic dataset.
+        dataset (SyntheticCGTDataset): The synthetic dataset.
+        run (int): Each run samples other neighbours of the source.
+    """
     seed = dataset.card['parameters']['seed']
     made_from = dataset.card['source']['num_features']
     if source.data.num_features != made_from:
@@ -116,85 +132,60 @@ def tree_sets(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[st
             f'The source has {source.data.num_features} features and that of the synthetic '
             f'dataset had {made_from}: it was not made from this source'
         )
-    encoded = SourceTrees(source, dataset.trees.shape, seed, run)
+    encoded = encode_source(source, dataset.trees.shape, seed, run)
     # Where codewords are projected, all graphs are compared under that projection.
-    sets = {'original': encoded.with_features(dataset.project(source.data.x))}
+    codebook, x = as_rows(dataset.codebook), as_rows(dataset.project(source.data.x))
+    trees = {'original': encoded.map_tokens(None, encoded.num_tokens, x)}
     if dataset.cluster is not None:
-        sets['quantized'] = encoded.with_features(dataset.codebook, dataset.cluster)
-    sets['generated'] = generated_set(dataset.trees, dataset.codebook)
-    return sets
+        trees['quantized'] = encoded.map_tokens(dataset.cluster, codebook.size(0), codebook)
+    made = dataset.trees
+    trees['generated'] = replace(made, tokens=made.tokens.long(), y=made.y.long(), x=codebook)
+    return trees
 
 
-class SourceTrees:
-    r"""Computation graphs of a source, whatever stands for its features.
+def encode_source(source: Source, shape: TreeShape, seed: int, run: int) -> TokenTrees:
+    r"""Computation graphs of all labelled nodes. A token is a node id, and the
+    null token is the number of nodes.
 
     Args:
         source (Source): The source.
         shape (TreeShape): The geometry of the trees.
-        seed (int): The seed that the source is split by, where it is not yet.
-        run (int): Other neighbours are drawn for each run.
+        seed (int): The seed of the split, where the source has none.
+        run (int): Each run samples other neighbours.
     """
-
-    def __init__(self, source: Source, shape: TreeShape, seed: int, run: int) -> None:
-        self.source, self.shape = source, shape
-        graph = InNeighbors.from_edge_index(source.data.edge_index, self.num_nodes)
-        rng = torch.Generator().manual_seed(derive_seed(seed, f'evaluate/{run}'))
-        self.tree = sample_trees(graph, source.root, shape, rng)
-        split = source.split_codes(derive_seed(seed, 'split'))  # [N]
-        child = self.tree[:, shape.layer_slice(1)]
-        self.split = split[source.root]
-        self.child_split = torch.where(child < 0, 0, split[child])
-
-    @property
-    def num_nodes(self) -> int:
-        return int(self.source.data.num_nodes or 0)
-
-    def with_features(self, x: Tensor, row: Tensor | None = None) -> TreeSet:
-        r"""The trees over a table of features.
-
-        Args:
-            x (torch.Tensor): The table, ``[R, F]``.
-            row (torch.Tensor, optional): The row of each node, ``[N]``. By
-                default, its own. (default: :obj:`None`)
-        """
-        row = torch.arange(self.num_nodes) if row is None else row
-        y = self.source.data.y[self.source.root]
-        index = tokens_of(self.tree, row, x.size(0))
-        classes = self.source.num_classes
-        return TreeSet(as_rows(x), index, y, self.split, classes, self.shape, self.child_split)
-
-
-def generated_set(trees: TokenTrees, codebook: Tensor) -> TreeSet:
-    r"""Synthetic computation graphs as rows of indices into the codebook."""
-    return TreeSet(
-        as_rows(codebook),
-        trees.tokens.long(),
-        trees.y.long(),
-        trees.split,
-        trees.num_classes,
-        trees.shape,
+    num_nodes = int(source.data.num_nodes or 0)
+    graph = InNeighbors.from_edge_index(source.data.edge_index, num_nodes)
+    rng = torch.Generator().manual_seed(derive_seed(seed, f'evaluate/{run}'))
+    tree = sample_trees(graph, source.root, shape, rng)
+    split = source.split_codes(derive_seed(seed, 'split'))  # [N]
+    child = tree[:, shape.layer_slice(1)]
+    return TokenTrees(
+        tree.masked_fill(tree < 0, num_nodes),
+        source.data.y[source.root],
+        split[source.root],
+        num_nodes,
+        source.num_classes,
+        shape,
+        child_split=torch.where(child < 0, 0, split[child]),
     )
 
 
-def _scores(name: str, sets: dict[str, TreeSet], config: GNNConfig, seed: int) -> dict[str, float]:
-    scores = {}
-    for column, trees in sets.items():
-        model = train_gnn(name, trees, config, seed)
-        scores[column] = test_gnn(model, trees, trees.rows('test'), seed)
+def _scores(
+    name: str, trees: dict[str, TokenTrees], config: GNNConfig, seed: int
+) -> dict[str, float]:
+    original, scores = trees['original'], {}
+    for column, own in trees.items():
+        model = train_gnn(name, own, config, seed)
+        scores[column] = gnn_accuracy(model, own, own.rows('test'), seed)
         if column == 'generated':
-            original = sets['original']
-            scores['transfer'] = test_gnn(model, original, original.rows('test'), seed)
+            scores['transfer'] = gnn_accuracy(model, original, original.rows('test'), seed)
     return scores
 
 
-def _add_statistics(out: Evaluation, sets: dict[str, TreeSet]) -> None:
+def _add_statistics(out: Evaluation, trees: dict[str, TokenTrees]) -> None:
+    reference = 'quantized' if 'quantized' in trees else 'original'
     for name, statistic in [('zero vectors', zero_vectors), ('duplicates', duplicates)]:
-        counts = {column: statistic(s.index, s.x.size(0)) for column, s in sets.items()}
-        out.histograms[name] = {
-            column: torch.bincount(c, minlength=s.index.size(1)).tolist()
-            for (column, c), s in zip(counts.items(), sets.values(), strict=True)
-        }
-        reference = 'quantized' if 'quantized' in counts else 'original'
-        out.wasserstein[name] = {
-            f'generated to {reference}': wasserstein(counts['generated'], counts[reference])
-        }
+        counts = histograms(statistic, trees)
+        out.histograms[name] = counts
+        distance = wasserstein(counts['generated'], counts[reference])
+        out.wasserstein[name] = {f'generated to {reference}': distance}

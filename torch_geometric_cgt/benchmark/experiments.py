@@ -1,12 +1,12 @@
-r"""The experiments of the benchmark, as data: who is measured where."""
+r"""The experiments of the benchmark: the cells of each table, and what each cell computes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 
 from torch_geometric_cgt.benchmark.cells import CellKey
-from torch_geometric_cgt.benchmark.models import ALL_MODELS
+from torch_geometric_cgt.benchmark.gnn_training import ALL_MODELS
 from torch_geometric_cgt.benchmark.variants import PAPER, find_variant
 from torch_geometric_cgt.datasets import SOURCES
 
@@ -16,14 +16,14 @@ SAMPLING = ('GraphSAGE', 'AS-GCN', 'FastGCN', 'PASS')
 EDGES = ('edge addition x2', 'edge addition x10', 'edge deletion 50 %', 'edge deletion 100 %')
 NOISE = 'attribute noise x5'
 
-# What cells measure, and the protocol of that: another number whenever scores change their meaning,
-# so that cells of before are not taken for what is measured now.
+# What cells measure, and the version of that protocol. The version changes whenever scores change
+# their meaning, so that older cells are not mixed with newer ones.
 PROTOCOLS = {'classes': 1, 'links': 2, 'exchange': 1, 'statistics': 1}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    r"""One table: datasets x levels x models x variants of the generator."""
+    r"""One table: datasets, levels, models and variants of the generator."""
 
     name: str
     title: str
@@ -32,12 +32,12 @@ class Experiment:
     models: tuple[str, ...]
     datasets: tuple[str, ...] = DATASETS
     variants: tuple[str, ...] = ('',)
-    scenario: str | None = None  # the number it has in the paper
+    scenario: str | None = None  # its number in the paper
     metric: str = 'accuracy'
     variant_name: str = 'generator'
-    compares_methods: bool = False  # by what others could find out
+    compares_methods: bool = False  # by the risk of re-identification
     measures: str = 'classes'  # one of PROTOCOLS
-    level_is: str = ''  # 'noise', 'alpha', 'fan_out' or 'num_sampled', where it is a number
+    level_parameter: str = ''  # set by the level: noise, alpha, fan_out, num_sampled or none
 
     @property
     def protocol(self) -> int:
@@ -57,7 +57,7 @@ class Experiment:
         variants: Sequence[str] | None = None,
     ) -> list[CellKey]:
         r"""All cells of the table, or those of some datasets, levels, models
-        and variants. Cells that share a generated graph are together.
+        and variants. Cells of the same generated graph are adjacent.
         """
         if datasets is not None:
             _check('datasets', datasets, tuple(SOURCES))
@@ -78,12 +78,6 @@ class Experiment:
         ]
 
 
-def _check(what: str, names: Sequence[str], known: tuple[str, ...], of: str = '') -> None:
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise ValueError(f'Unknown {what} {unknown}{of}; choose from {list(known)}')
-
-
 EXPERIMENTS = {
     e.name: e
     for e in (
@@ -94,7 +88,7 @@ EXPERIMENTS = {
             ('0', '2', '4'),
             AGGREGATION,
             scenario='1',
-            level_is='noise',
+            level_parameter='noise',
         ),
         Experiment(
             'sampling',
@@ -103,7 +97,7 @@ EXPERIMENTS = {
             ('0', '2', '4'),
             SAMPLING,
             scenario='2',
-            level_is='noise',
+            level_parameter='noise',
         ),
         Experiment(
             'number',
@@ -112,7 +106,7 @@ EXPERIMENTS = {
             ('1', '3', '5'),
             SAMPLING,
             scenario='3',
-            level_is='num_sampled',
+            level_parameter='num_sampled',
         ),
         Experiment(
             'shift',
@@ -121,7 +115,7 @@ EXPERIMENTS = {
             ('iid', '0.01', '0.3'),
             ('GCN', 'SGC', 'GAT', 'PPNP'),
             scenario='4',
-            level_is='alpha',
+            level_parameter='alpha',
         ),
         Experiment(
             'link',
@@ -148,7 +142,7 @@ EXPERIMENTS = {
                 'no attention mask',
                 'none of the three',
             ),
-            level_is='noise',
+            level_parameter='noise',
         ),
         Experiment(
             'exchange',
@@ -173,7 +167,7 @@ EXPERIMENTS = {
             ('5', '20'),
             ('',),
             measures='statistics',
-            level_is='fan_out',
+            level_parameter='fan_out',
         ),
         Experiment(
             'control',
@@ -183,7 +177,7 @@ EXPERIMENTS = {
             AGGREGATION,
             DATASETS[:2],
             ('shuffled labels', 'random children'),
-            level_is='noise',
+            level_parameter='noise',
         ),
         Experiment(
             'privacy',
@@ -206,7 +200,7 @@ EXPERIMENTS = {
                 'histograms epsilon=10',
             ),
             variant_name='privacy',
-            level_is='noise',
+            level_parameter='noise',
         ),
         Experiment(
             'baselines',
@@ -226,7 +220,7 @@ EXPERIMENTS = {
             ),
             variant_name='method',
             compares_methods=True,
-            level_is='noise',
+            level_parameter='noise',
         ),
     )
 }
@@ -239,3 +233,81 @@ def find_experiment(name: str) -> Experiment:
             return experiment
     numbers = [e.scenario for e in EXPERIMENTS.values() if e.scenario]
     raise ValueError(f"Unknown scenario '{name}'; choose from {[*numbers, *EXPERIMENTS]}")
+
+
+@dataclass(frozen=True)
+class BenchmarkConfig:
+    r"""The settings that all cells of a benchmark share."""
+
+    k: int = 30
+    num_neighbors: tuple[int, ...] = (5, 5)
+    epochs: int | None = None  # of the generator; None: by the size of the graph
+
+    def __post_init__(self) -> None:
+        for name, value in [('k', self.k), ('epochs', self.epochs)]:
+            if value is not None and value < 1:
+                raise ValueError(f"'{name}' must be at least 1 (got {value})")
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    r"""Which graphs a cell is measured on. Cells of several tables share them."""
+
+    dataset: str
+    num_neighbors: tuple[int, ...]
+    noise: int = 0  # noisy edges per node
+    alpha: float | None = None  # of a biased training set
+    biased: bool = False  # whether training sets are chosen label by label
+    variant: str = ''
+    seed: int = 0
+
+
+def graph_of(key: CellKey, config: BenchmarkConfig) -> GraphSpec:
+    r"""The graphs that a cell is measured on.
+
+    Args:
+        key (CellKey): The cell.
+        config (BenchmarkConfig): The settings of all cells.
+    """
+    if key.experiment not in EXPERIMENTS:
+        raise ValueError(f"Unknown experiment '{key.experiment}'; choose from {list(EXPERIMENTS)}")
+    experiment = EXPERIMENTS[key.experiment]
+    variant = '' if key.variant == f'k={config.k}' else key.variant  # two names of one graph
+    spec = GraphSpec(key.dataset, config.num_neighbors, variant=variant, seed=key.seed)
+    if experiment.measures == 'links':  # both ends of an edge need a tree
+        return replace(spec, num_neighbors=(config.num_neighbors[0], *config.num_neighbors))
+    if experiment.level_parameter == 'noise':
+        noise = int(key.level)
+        grown = tuple(fan_out + noise for fan_out in config.num_neighbors)
+        return replace(spec, num_neighbors=grown, noise=noise)
+    if experiment.level_parameter == 'alpha':
+        alpha = None if key.level == 'iid' else float(key.level)
+        return replace(spec, alpha=alpha, biased=True)
+    if experiment.level_parameter == 'fan_out':
+        return replace(spec, num_neighbors=(int(key.level),) * len(config.num_neighbors))
+    return spec
+
+
+def num_sampled(key: CellKey, config: BenchmarkConfig) -> int | None:
+    r"""The number of neighbours that the model of a cell samples. Noisy edges
+    do not change it.
+    """
+    if EXPERIMENTS[key.experiment].level_parameter == 'num_sampled':
+        return int(key.level)
+    return config.num_neighbors[0] if key.model in SAMPLING else None
+
+
+def computation_of(key: CellKey, config: BenchmarkConfig) -> Hashable:
+    r"""Identifies the computation of a cell. Cells of different tables with
+    equal values have equal scores.
+    """
+    graph = graph_of(key, config)
+    measures = EXPERIMENTS[key.experiment].measures
+    how = num_sampled(key, config) if measures == 'classes' else key.level
+    return graph, measures, key.model, how
+
+
+def _check(what: str, names: Sequence[str], allowed: tuple[str, ...], of: str = '') -> None:
+    unknown = [name for name in names if name not in allowed]
+    if unknown or not names:
+        raise ValueError(f'Unknown {what} {unknown}{of}; choose from {list(allowed)}')

@@ -1,27 +1,32 @@
-r"""How well scores on generated graphs reproduce scores on the originals."""
+r"""How well generated graphs reproduce the originals: scores of GNNs and statistics of trees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+from torch_geometric_cgt.data import TokenTrees
 
 MEASURES = ('mse', 'max_abs', 'pearson', 'spearman', 'kendall', 'top1')
-DIGITS = 12  # of a score that count: means of the same runs in another order are equal
+DIGITS = 12  # Scores are rounded: means of the same runs in another order are equal.
 
 
 @dataclass(frozen=True)
 class Pair:
-    r"""What one model scored on a graph and on its substitute, seed by seed."""
+    r"""The scores of one model on a graph and on its substitute, by seed."""
 
-    graph: tuple[str, ...]  # dataset, level, variant: models of one graph compete
+    graph: tuple[str, ...]  # dataset, level, variant: 'top1' compares the models of one graph
     runs: dict[int, tuple[float, float]]  # seed: original, generated
 
 
 @dataclass(frozen=True)
 class Estimate:
-    r"""A measure, and the interval it may lie in where seeds tell one."""
+    r"""A measure with its bootstrap interval, if there are several seeds."""
 
     value: float | None
     low: float | None = None
@@ -31,21 +36,21 @@ class Estimate:
 def agreement(original: Sequence[float], generated: Sequence[float]) -> dict[str, float | None]:
     r"""How well scores on generated graphs reproduce those on the original.
 
-    Nothing changes if both are exchanged. Correlations are :obj:`None` where
-    they are not defined: fewer than two pairs, or no difference among the
-    scores.
+    All measures are symmetric. Correlations are :obj:`None` where they are
+    not defined: for fewer than two pairs, and for constant scores.
 
     Args:
         original (list[float]): One score per model on the original graph.
         generated (list[float]): The same models on the generated graph.
     """
     x, y = _scores(original), _scores(generated)
+    defined = len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0
     return {
         'mse': float(((x - y) ** 2).mean()),
         'max_abs': float(np.abs(x - y).max()),
-        'pearson': _pearson(x, y),
-        'spearman': _pearson(_ranks(x), _ranks(y)),
-        'kendall': _kendall(x, y),
+        'pearson': float(stats.pearsonr(x, y).statistic) if defined else None,
+        'spearman': float(stats.spearmanr(x, y).statistic) if defined else None,
+        'kendall': float(stats.kendalltau(x, y).statistic) if defined else None,  # tau-b
     }
 
 
@@ -53,13 +58,12 @@ def top1(
     graphs: Sequence[object], original: Sequence[float], generated: Sequence[float]
 ) -> float | None:
     r"""The share of graphs on which the model that is best on the generated
-    graph is best on the original.
+    graph is also best on the original.
 
-    Where several models are best on the generated graph, one of them is
-    drawn, so the graph counts with the share of them that is best on the
-    original (one of those, if there are several). A generated graph on
-    which all models score the same is thus worth what a guess is worth.
-    Graphs with one model do not count; :obj:`None` if there is no other.
+    If several models are best on the generated graph, the graph counts with
+    the share of them that is best on the original: the expected value of
+    choosing one of them at random. Graphs with one model do not count. The
+    result is :obj:`None` if there are no others.
 
     Args:
         graphs (list): The graph of each pair.
@@ -88,18 +92,20 @@ def estimate(
 ) -> dict[str, Estimate]:
     r"""All measures with bootstrap intervals.
 
-    Seeds are drawn anew with replacement; pairs that were run with the same
-    seeds share the draw, since they share graphs. An interval is what lies
-    between the quantiles of the measure over all draws. Means of a draw are
-    noisier than those of all seeds, so intervals lean to the worse side; with
-    few seeds they are rather too narrow. There is none if a pair was run with
-    one seed only.
+    Seeds are resampled with replacement. Pairs with the same seeds share the
+    resampled ones, since they share graphs. The ends of an interval are
+    quantiles of the measure over all resamples. A mean over resampled seeds
+    is noisier than one over all seeds, so intervals are shifted to the worse
+    side. With few seeds, they are too narrow. There are no intervals if a
+    pair has one seed only.
 
     Args:
-        pairs (list[Pair]): The pairs; without any, nothing is known.
-        seed (int, optional): Of the draws. (default: :obj:`0`)
-        resamples (int, optional): The number of draws. (default: :obj:`1000`)
-        level (float, optional): How much lies inside. (default: :obj:`0.95`)
+        pairs (list[Pair]): The pairs. Without any, all values are
+            :obj:`None`.
+        seed (int, optional): The seed of the bootstrap. (default: :obj:`0`)
+        resamples (int, optional): The number of resamples.
+            (default: :obj:`1000`)
+        level (float, optional): The confidence level. (default: :obj:`0.95`)
     """
     if not pairs:
         return dict.fromkeys(MEASURES, Estimate(None))
@@ -110,13 +116,13 @@ def estimate(
     seeds = [tuple(sorted(pair.runs)) for pair in pairs]
     kinds = sorted(set(seeds))
     drawn = [np.sort(rng.choice(kind, (resamples, len(kind)))) for kind in kinds]
-    # A few seeds can be drawn in a few ways only: each is computed once.
-    ways, counts = np.unique(np.concatenate(drawn, axis=1), axis=0, return_counts=True)
+    # Few seeds have few distinct resamples: each is computed once.
+    distinct, counts = np.unique(np.concatenate(drawn, axis=1), axis=0, return_counts=True)
     ends = np.cumsum([len(kind) for kind in kinds])[:-1]
     found = []
-    for way in ways:
-        draw = dict(zip(kinds, np.split(way, ends), strict=True))
-        found.append(_measure(pairs, [draw[kind] for kind in seeds]))
+    for resample in distinct:
+        chosen = dict(zip(kinds, np.split(resample, ends), strict=True))
+        found.append(_measure(pairs, [chosen[kind] for kind in seeds]))
     out = {}
     for name, value in values.items():
         sample = [f[name] for f in found]
@@ -143,27 +149,48 @@ def _scores(values: Sequence[float]) -> np.ndarray:
     return np.round(np.asarray(values, dtype=float), DIGITS)
 
 
-def _pearson(x: np.ndarray, y: np.ndarray) -> float | None:
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
-
-
-def _kendall(x: np.ndarray, y: np.ndarray) -> float | None:
-    r"""Kendall's tau-b: ties count in neither order."""
-    a, b = (np.sign(v[:, None] - v[None]) for v in (x, y))  # [n, n]
-    untied = np.abs(a).sum() * np.abs(b).sum()
-    return float((a * b).sum() / np.sqrt(untied)) if untied else None
-
-
-def _ranks(x: np.ndarray) -> np.ndarray:
-    r"""Ranks, with ties at their mean."""
-    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = counts.cumsum()
-    return (last - (counts - 1) / 2)[inverse]
-
-
 def _is_best(group: np.ndarray, scores: np.ndarray) -> np.ndarray:
     best = np.full(group.max() + 1, -np.inf)
     np.maximum.at(best, group, scores)
     return scores == best[group]
+
+
+def zero_vectors(trees: TokenTrees) -> Tensor:
+    r"""The number of null slots of each tree, ``[n]``. It is low where degrees
+    are high.
+    """
+    return (~trees.real).sum(dim=1)
+
+
+def duplicates(trees: TokenTrees) -> Tensor:
+    r"""The number of real slots of each tree that repeat a token of the same
+    tree, ``[n]``. It is high where neighbourhoods are dense.
+    """
+    ordered = trees.tokens.sort(dim=1).values
+    repeats = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != trees.num_tokens)
+    return repeats.sum(dim=1)
+
+
+def histograms(
+    statistic: Callable[[TokenTrees], Tensor], trees: Mapping[str, TokenTrees]
+) -> dict[str, list[int]]:
+    r"""How many trees of each column have which value of a statistic.
+
+    Args:
+        statistic (callable): :meth:`zero_vectors` or :meth:`duplicates`.
+        trees (dict[str, TokenTrees]): The trees by column.
+    """
+    return {
+        column: torch.bincount(statistic(t), minlength=t.shape.num_slots).tolist()
+        for column, t in trees.items()
+    }
+
+
+def wasserstein(a: Sequence[int], b: Sequence[int]) -> float:
+    r"""The Wasserstein distance of two histograms of whole numbers.
+
+    Args:
+        a (list[int]): How often each of 0, 1, ... occurs in the one sample.
+        b (list[int]): The same of the other sample.
+    """
+    return float(stats.wasserstein_distance(range(len(a)), range(len(b)), a, b))

@@ -1,4 +1,4 @@
-r"""Runs cells of the benchmark, stores each when it is finished, and goes on where it was."""
+r"""Runs cells of the benchmark in one or several processes, and resumes interrupted runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -15,27 +15,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
+from torch_geometric_cgt.benchmark.cell_index import CellIndex, settings_of
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell
-from torch_geometric_cgt.benchmark.exchange import exchange_scores, trained_on
-from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
-from torch_geometric_cgt.benchmark.graphs import (
+from torch_geometric_cgt.benchmark.experiments import (
+    EXPERIMENTS,
     BenchmarkConfig,
-    Graphs,
     GraphSpec,
     graph_of,
-    make_graphs,
 )
-from torch_geometric_cgt.benchmark.known import KnownCells, name_of, num_sampled, settings_of
-from torch_geometric_cgt.benchmark.links import score_links
-from torch_geometric_cgt.benchmark.progress import Progress
-from torch_geometric_cgt.benchmark.statistics import duplicates, wasserstein, zero_vectors
-from torch_geometric_cgt.benchmark.training import GNNConfig, TreeSet, evaluate_gnn, train_gnn
-from torch_geometric_cgt.benchmark.workers import work_through
+from torch_geometric_cgt.benchmark.measure_cell import (
+    CellGraphs,
+    make_graphs,
+    measure_cell,
+    trained_on,
+)
+from torch_geometric_cgt.benchmark.process_pool import run_tasks
 from torch_geometric_cgt.datasets import SOURCES, load_source
 from torch_geometric_cgt.version import __version__
 
-STATISTICS = {'zero_vectors': zero_vectors, 'duplicates': duplicates}
+BAR_FORMAT = '{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]'
 
 
 def run_cells(
@@ -46,21 +46,22 @@ def run_cells(
     jobs: int = 1,
     log: bool = True,
 ) -> dict[CellKey, Cell]:
-    r"""Runs those of some cells that a file does not hold yet.
+    r"""Runs those of some cells that are not yet in a file, and appends each
+    one to the file when it is finished.
 
     Args:
         keys (list[CellKey]): The cells.
         path (Path): The file of finished cells.
-        config (BenchmarkConfig, optional): What all cells share.
+        config (BenchmarkConfig, optional): The settings of all cells.
             (default: :obj:`None`)
-        root (Path, optional): Where synthetic graphs are kept.
+        root (Path, optional): The folder of synthetic graphs.
             (default: the user's cache folder)
-        jobs (int, optional): The number of processes. Cells that share a
-            graph stay together. (default: :obj:`1`)
+        jobs (int, optional): The number of processes. Cells of one graph run
+            in one process. (default: :obj:`1`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
 
     Returns:
-        All finished cells among the given ones.
+        The given cells, all finished.
     """
     config = config or BenchmarkConfig()
     if jobs < 1:
@@ -71,19 +72,19 @@ def run_cells(
         )
     keys = list(dict.fromkeys(keys))
     runner = CellRunner(path, config, root)
-    known = runner.known
-    known.refresh()
-    known.warn()
+    index = runner.index
+    index.refresh()
+    index.warn()
     for key in keys:
-        if key not in known.cells and (cell := known.copy(key)) is not None:
+        if key not in index.cells and (cell := index.copy(key)) is not None:
             add_cell(path, cell)
-    known.refresh()
+    index.refresh()
     groups: dict[GraphSpec, list[CellKey]] = {}
     for key in keys:
-        if key not in known.cells:
+        if key not in index.cells:
             groups.setdefault(graph_of(key, config), []).append(key)
     check_sources([key for members in groups.values() for key in members])
-    found = dict(known.cells)
+    found = dict(index.cells)
     with Progress(groups, jobs, log) as progress, closing(_run(runner, groups, jobs)) as steps:
         for spec, cell in steps:
             if cell is None:
@@ -95,8 +96,8 @@ def run_cells(
 
 
 def check_sources(keys: Sequence[CellKey]) -> None:
-    r"""Loads the datasets of some cells, so that missing files are found
-    before the first one is run.
+    r"""Loads the datasets of some cells, so that missing files raise an error
+    before the first cell is run.
     """
     names = dict.fromkeys(key.dataset for key in keys)
     for key in keys:
@@ -109,7 +110,9 @@ def check_sources(keys: Sequence[CellKey]) -> None:
 def _run(
     runner: CellRunner, groups: dict[GraphSpec, list[CellKey]], jobs: int
 ) -> Generator[tuple[GraphSpec, Cell | None], None, None]:
-    r"""Yields each graph when it is begun, and with each of its cells."""
+    r"""Yields each graph with :obj:`None` when its work begins, and then with
+    each of its finished cells.
+    """
     tasks = list(groups.items())
     if jobs == 1:
         for spec, keys in tasks:
@@ -118,92 +121,48 @@ def _run(
                 yield spec, cell
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    fresh = CellRunner(runner.path, runner.config, runner.root)  # reads the file by itself
-    with closing(work_through(fresh.run, tasks, jobs, threads)) as steps:
+    fresh = CellRunner(runner.path, runner.config, runner.root)  # reads the file in its process
+    with closing(run_tasks(fresh.run, tasks, jobs, threads)) as steps:
         for task, cell in steps:
             yield tasks[task][0], cell
 
 
 class CellRunner:
-    r"""Runs the cells of one graph after the other.
+    r"""Runs cells and appends them to a file.
 
     Args:
         path (Path): The file of finished cells.
-        config (BenchmarkConfig): What all cells share.
-        root (Path, optional): Where synthetic graphs are kept.
+        config (BenchmarkConfig): The settings of all cells.
+        root (Path, optional): The folder of synthetic graphs.
             (default: the user's cache folder)
     """
 
     def __init__(self, path: Path, config: BenchmarkConfig, root: Path | None = None) -> None:
         self.path, self.config, self.root = path, config, root
-        self.known = KnownCells(path, config)
+        self.index = CellIndex(path, config)
 
     def run(self, spec: GraphSpec, keys: Sequence[CellKey]) -> Iterator[Cell]:
-        r"""Runs the cells of one graph, which is built when the first of them
-        needs it. Equal work is looked up.
+        r"""Runs the cells of one graph. The graph is built when the first cell
+        needs it. Cells whose computation is already finished are copied.
         """
-        graphs: Graphs | None = None
+        graphs: CellGraphs | None = None
         for key in keys:
-            self.known.refresh()
-            if key in self.known.cells:  # by another run that writes to the same file
-                yield self.known.cells[key]
+            self.index.refresh()
+            if key in self.index.cells:  # another run writes to the same file
+                yield self.index.cells[key]
                 continue
-            cell = self.known.copy(key)
+            cell = self.index.copy(key)
             if cell is None:
                 graphs = graphs or make_graphs(spec, self.config, self.root)
                 cell = self._measure(key, graphs, spec)
             add_cell(self.path, cell)
             yield cell
 
-    def _measure(self, key: CellKey, graphs: Graphs, spec: GraphSpec) -> Cell:
-        started, facts = time.monotonic(), dict(graphs.facts)
-        measures = EXPERIMENTS[key.experiment].measures
-        if measures == 'statistics':
-            cell = _statistics(key, graphs.sets)
-        elif measures == 'exchange':
-            scores = exchange_scores(key.level, key.model, graphs.sets, spec, key.seed)
-            cell = Cell(key, {'score': scores})
-        else:
-            cell, more = self._score_all(key, graphs.sets)
-            facts.update(more)
-        facts['seconds'] = round(time.monotonic() - started, 1)
+    def _measure(self, key: CellKey, graphs: CellGraphs, spec: GraphSpec) -> Cell:
+        started = time.monotonic()
+        cell = measure_cell(key, graphs, spec, self.config, self.index.original(key))
+        facts = {**graphs.facts, **cell.facts, 'seconds': round(time.monotonic() - started, 1)}
         return replace(cell, facts={**facts, **settings_of(key, self.config), **_provenance()})
-
-    def _score_all(self, key: CellKey, sets: dict[str, TreeSet]) -> tuple[Cell, dict[str, Any]]:
-        r"""The scores on each graph, and where those of the original one are from."""
-        found, facts = {}, {}
-        other = self.known.original(key)
-        for column, trees in sets.items():
-            if column == 'original' and other is not None:
-                found[column] = other.scores[column]
-                names = [other.facts.get(name) for name in ('original_from', 'copied_from')]
-                facts['original_from'] = names[0] or names[1] or name_of(other.key)
-            else:
-                found[column] = _score(key, trees, self.config)
-        return Cell(key, found), facts
-
-
-def _score(key: CellKey, trees: TreeSet, config: BenchmarkConfig) -> dict[str, float]:
-    if EXPERIMENTS[key.experiment].measures == 'links':
-        return score_links(key.model, key.level, trees, key.seed)
-    training = GNNConfig.for_roots(trees.rows('train').numel())
-    training = replace(training, num_sampled=num_sampled(key, config))
-    model = train_gnn(key.model, trees, training, key.seed)
-    return evaluate_gnn(model, trees, trees.rows('test'), key.seed)
-
-
-def _statistics(key: CellKey, sets: dict[str, TreeSet]) -> Cell:
-    scores: dict[str, dict[str, float]] = {}
-    histograms: dict[str, dict[str, list[int]]] = {}
-    for name, statistic in STATISTICS.items():
-        counts = {column: statistic(s.index, s.x.size(0)) for column, s in sets.items()}
-        histograms[name] = {
-            column: torch.bincount(count, minlength=sets[column].index.size(1)).tolist()
-            for column, count in counts.items()
-        }
-        for a, b in [('generated', 'quantized'), ('quantized', 'original')]:
-            scores.setdefault(f'{a} to {b}', {})[name] = wasserstein(counts[a], counts[b])
-    return Cell(key, scores, histograms)
 
 
 def _provenance() -> dict[str, Any]:
@@ -218,7 +177,7 @@ def _provenance() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    r"""The commit of a source checkout, where this is one."""
+    r"""The commit of a source checkout, or :obj:`None`."""
     command = ['git', 'rev-parse', '--short', 'HEAD']
     try:
         found = subprocess.run(
@@ -227,3 +186,71 @@ def _commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return found.stdout.strip()
+
+
+class Progress:
+    r"""A progress bar of cells, with an estimate of the time left.
+
+    The estimate is the mean time of a cell times the number of cells left,
+    plus the mean time of building a graph times the number of graphs left.
+
+    Args:
+        groups (dict): The cells of each graph.
+        jobs (int): The number of processes.
+        log (bool): Whether to show the bar.
+    """
+
+    def __init__(
+        self, groups: Mapping[GraphSpec, Sequence[CellKey]], jobs: int, log: bool = True
+    ) -> None:
+        self.left = {spec: len(keys) for spec, keys in groups.items()}
+        self.jobs = jobs
+        self._begun: dict[GraphSpec, float] = {}
+        self._graph_seconds: dict[GraphSpec, float] = {}
+        self._cell_seconds: list[float] = []
+        total = sum(self.left.values())
+        self._bar = tqdm(
+            total=total, desc='benchmark', unit='cell', bar_format=BAR_FORMAT, disable=not log
+        )
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bar.close()
+
+    def begin(self, spec: GraphSpec) -> None:
+        r"""Records that the work on a graph begins."""
+        self._begun[spec] = time.monotonic()
+        self._show(spec.dataset, spec.variant, 'begins')
+
+    def add(self, spec: GraphSpec, cell: Cell) -> None:
+        r"""Records a finished cell of a graph."""
+        self.left[spec] -= 1
+        seconds = cell.facts.get('seconds')
+        if seconds is not None and 'copied_from' not in cell.facts:
+            self._cell_seconds.append(seconds)
+            whole = time.monotonic() - self._begun[spec]
+            self._graph_seconds.setdefault(spec, max(0.0, whole - seconds))
+        key = cell.key
+        self._bar.update()
+        self._show(key.dataset, key.level, key.variant, key.model)
+
+    def _show(self, *parts: str) -> None:
+        name, left = ' '.join(filter(None, parts)), self.seconds_left()
+        more = '' if left is None else f', about {tqdm.format_interval(left)} left'
+        self._bar.set_postfix_str(name + more)
+
+    def seconds_left(self) -> float | None:
+        r"""The estimated time left, or :obj:`None` before the first cell."""
+        if not self._cell_seconds:
+            return None
+        graphs = [spec for spec, count in self.left.items() if count]
+        new = [spec for spec in graphs if spec not in self._graph_seconds]
+        seconds = sum(self.left.values()) * _mean(self._cell_seconds)
+        seconds += len(new) * _mean(list(self._graph_seconds.values()))
+        return seconds / max(1, min(self.jobs, len(graphs)))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

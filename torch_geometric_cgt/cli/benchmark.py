@@ -36,8 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
 
-    from torch_geometric_cgt.benchmark.experiments import find_experiment
-    from torch_geometric_cgt.benchmark.graphs import BenchmarkConfig
+    from torch_geometric_cgt.benchmark.experiments import BenchmarkConfig, find_experiment
     from torch_geometric_cgt.benchmark.runner import run_cells
     from torch_geometric_cgt.report.benchmark_results import Results, read_same_settings
     from torch_geometric_cgt.report.text_tables import to_text_table

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from torch_geometric_cgt.benchmark.cell_index import has_other_protocol
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
 from torch_geometric_cgt.benchmark.experiments import DATASETS, find_experiment
-from torch_geometric_cgt.benchmark.known import has_other_protocol
 from torch_geometric_cgt.datasets import SOURCES
 from torch_geometric_cgt.report.agreement import AgreementSummary, summarize_agreement
 from torch_geometric_cgt.report.claim_verdicts import Verdict, judge_claims

@@ -12,7 +12,7 @@ from typing import Any
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, Experiment
 from torch_geometric_cgt.benchmark.metrics import Pair
-from torch_geometric_cgt.benchmark.perturbations import reidentification_of
+from torch_geometric_cgt.benchmark.variants import reidentification_of
 from torch_geometric_cgt.report.paper import PaperRow, read_paper
 
 PAIRS = ('original', 'quantized', 'generated')

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torch_geometric_cgt.benchmark.metrics import MEASURES, Estimate, Pair, measure
-from torch_geometric_cgt.benchmark.perturbations import reidentification_of
+from torch_geometric_cgt.benchmark.variants import reidentification_of
 from torch_geometric_cgt.report.agreement import AgreementSummary
 from torch_geometric_cgt.report.experiment_tables import ExperimentTable, Row, Value
 

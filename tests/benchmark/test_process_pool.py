@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from torch_geometric_cgt.benchmark.workers import _portable, work_through
+from torch_geometric_cgt.benchmark.process_pool import _portable, run_tasks
 from torch_geometric_cgt.errors import DistributedError
 
 
@@ -22,28 +22,26 @@ def count(what: str, folder: Path) -> Iterator[str]:
         os._exit(7)
     yield f'{what} 1'
     if what == 'lasts':
-        time.sleep(600)
+        time.sleep(600)  # unless the process is ended
     yield f'{what} 2'
 
 
-def test_items_come_one_by_one(tmp_path: Path) -> None:
-    steps = list(work_through(count, [(name, tmp_path) for name in 'abc'], jobs=2))
+def test_items_come_one_by_one_until_an_error_ends_all_processes(tmp_path: Path) -> None:
+    names = ['a', 'b', 'c', 'lasts', 'fails', 'never']
+    steps = []
+    with pytest.raises(ValueError, match='fails as it must'):
+        for step in run_tasks(count, [(name, tmp_path) for name in names], jobs=2):
+            steps.append(step)
     for task, name in enumerate('abc'):
         assert [item for i, item in steps if i == task] == [None, f'{name} 1', f'{name} 2']
     last = steps.index((2, None))  # begins when one of the others is done, and not before
     assert {(0, 'a 2'), (1, 'b 2')} & set(steps[:last])
-
-
-def test_an_error_ends_all_processes(tmp_path: Path) -> None:
-    tasks = [('lasts', tmp_path), ('fails', tmp_path), ('never', tmp_path)]
-    with pytest.raises(ValueError, match='fails as it must'):
-        list(work_through(count, tasks, jobs=2))
     assert not (tmp_path / 'never').exists()
 
 
 def test_a_process_that_dies_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(DistributedError, match='exit code 7'):
-        list(work_through(count, [('dies', tmp_path)], jobs=2))
+        list(run_tasks(count, [('dies', tmp_path)], jobs=2))
 
 
 def test_errors_that_cannot_be_sent_are_told() -> None:

@@ -1,4 +1,4 @@
-r"""Processes that work through tasks: one task at a time each, and none outlives an interrupt."""
+r"""A pool of processes that streams results and ends all processes on an error or interrupt."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ import torch
 
 from torch_geometric_cgt.errors import DistributedError
 
-PATIENCE = 5.0  # seconds until a process that was asked to end is killed
+JOIN_TIMEOUT = 5.0  # seconds before a process that does not end is killed
 
 
-def work_through(
+def run_tasks(
     run: Callable[..., Iterable[Any]], tasks: Sequence[tuple], jobs: int, num_threads: int = 1
 ) -> Generator[tuple[int, Any], None, None]:
-    r"""Runs tasks in processes and yields what they give when they give it.
+    r"""Runs tasks in processes and yields their items as soon as they arrive.
 
-    The first error of a task is raised here. Then, as when this iterator is
-    closed, all processes are ended at once.
+    The first error of a task is raised here. On an error, and when this
+    generator is closed, all processes are terminated.
 
     Args:
-        run (callable): Takes the values of a task and returns an iterator. It
-            is sent to each process once, and keeps its state between tasks.
-        tasks (list[tuple]): The tasks, in the order in which they are begun.
+        run (callable): Takes the values of a task and returns an iterator of
+            items. It is sent to each process once, and keeps its state
+            between tasks.
+        tasks (list[tuple]): The tasks, in the order in which they begin.
         jobs (int): The number of processes.
-        num_threads (int, optional): The threads of each process.
+        num_threads (int, optional): The number of threads of each process.
             (default: :obj:`1`)
 
     Yields:
-        The number of a task and :obj:`None` when it begins, then with each
-        of the items it gives.
+        The index of a task with :obj:`None` when it begins, and then with
+        each of its items.
     """
     waiting = deque(range(len(tasks)))
     processes: dict[Connection, SpawnProcess] = {}
@@ -71,7 +72,7 @@ def work_through(
     finally:
         for link, process in processes.items():
             link.close()
-            process.join(PATIENCE)
+            process.join(JOIN_TIMEOUT)
             if process.is_alive():
                 process.kill()
                 process.join()
@@ -81,14 +82,14 @@ def _start(run: Callable[..., Iterable[Any]], num_threads: int) -> tuple[Connect
     context = multiprocessing.get_context('spawn')
     link, other = context.Pipe()
     process = context.Process(target=_serve, args=(other, run, num_threads))
-    # An interrupt reaches all processes of a terminal. One of them decides what becomes of it.
+    # Ctrl-C reaches all processes of a terminal. Only the parent handles it.
     before = _block_interrupts()
     try:
         process.start()
     finally:
         if before is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    other.close()  # so that the end of the process is noticed
+    other.close()  # so that the pipe breaks when the process ends
     return link, process
 
 
@@ -99,7 +100,7 @@ def _block_interrupts() -> set[signal.Signals | int] | None:
 
 
 def _serve(link: Connection, run: Callable[..., Iterable[Any]], num_threads: int) -> None:
-    r"""What a process does: task by task, until nobody listens."""
+    r"""Runs in a process: serves one task after the other, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(num_threads)
     try:
@@ -118,7 +119,7 @@ def _serve(link: Connection, run: Callable[..., Iterable[Any]], num_threads: int
 
 
 def _portable(error: Exception) -> Exception:
-    r"""An error that can be sent to another process."""
+    r"""The error, or a replacement of it that can be sent to another process."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -127,8 +128,8 @@ def _portable(error: Exception) -> Exception:
 
 
 def _died(process: SpawnProcess) -> DistributedError:
-    process.join(PATIENCE)
+    process.join(JOIN_TIMEOUT)
     return DistributedError(
-        f'A process ended without a word (exit code {process.exitcode}). If memory was short, '
-        f'fewer processes need less'
+        f'A process ended without an error message (exit code {process.exitcode}). If memory was '
+        f'short, use fewer processes'
     )
