@@ -26,7 +26,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_geometric_cgt.data import masks_of
-from torch_geometric_cgt.datasets.edge_lists import undirected
+from torch_geometric_cgt.datasets.ogb import undirected
 
 ARXIV = Communities(169_343, 1_215_000, 40, homophily=0.65, tail=1.8, stray=0.15)
 PRODUCTS = Communities(2_449_029, 62_230_000, 47, homophily=0.8, tail=3.0, stray=0.1)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.datasets.edge_lists import undirected
+from torch_geometric_cgt.datasets.ogb import undirected
 
 BLOCK = 1 << 22  # edges
 

@@ -8,7 +8,7 @@ from torch_geometric_cgt.benchmark import ALL_MODELS, MODELS, make_gnn
 from torch_geometric_cgt.benchmark.gnn_training import logits_of
 from torch_geometric_cgt.benchmark.gnns import PPNP
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.data.features import SparseRows
+from torch_geometric_cgt.data.token_trees import SparseRows
 
 FULL = (*MODELS, 'GraphSAGE', 'PPNP')  # what draws nothing when all is to be drawn
 

@@ -127,6 +127,8 @@ def test_an_interrupt_ends_all_processes_and_keeps_cells(tmp_path: Path) -> None
         [sys.executable, '-m', 'torch_geometric_cgt', *arguments],
         stderr=subprocess.PIPE,
         start_new_session=True,  # a group of its own, as of a terminal
+        # A test run in the background of a shell ignores interrupts, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     errors = b''
     try:

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from torch_geometric_cgt.cli import choices, synthesize
+from torch_geometric_cgt.cli import arguments, synthesize
 from torch_geometric_cgt.cli.main import COMMANDS, main
 from torch_geometric_cgt.errors import SourceError
 
@@ -80,7 +80,7 @@ def test_help_lists_the_choices(command, listed, capsys, monkeypatch):
         main([command, '--help'])
     shown = capsys.readouterr().out
     for name in listed:
-        assert not [choice for choice in getattr(choices, name) if choice not in shown]
+        assert not [choice for choice in getattr(arguments, name) if choice not in shown]
 
 
 @pytest.mark.parametrize(

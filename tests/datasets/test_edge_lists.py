@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch_geometric.utils import to_undirected
 
-from torch_geometric_cgt.datasets.edge_lists import undirected
+from torch_geometric_cgt.datasets.ogb import undirected
 
 
 def test_undirected_is_that_of_pyg():

@@ -26,7 +26,7 @@ def test_every_field_is_read_and_kept(arxiv):
 
 
 def test_blocks_fit_together(arxiv, monkeypatch):
-    monkeypatch.setattr('torch_geometric_cgt.datasets.edge_lists.BLOCK', 2)
+    monkeypatch.setattr('torch_geometric_cgt.datasets.ogb.BLOCK', 2)
     check(OgbnArxiv(arxiv.parent)[0])
 
 
@@ -68,7 +68,7 @@ BAD = {
 
 @pytest.mark.parametrize('case', BAD)
 def test_bad_files_are_refused(arxiv, monkeypatch, case):
-    monkeypatch.setattr('torch_geometric_cgt.datasets.edge_lists.BLOCK', 4)
+    monkeypatch.setattr('torch_geometric_cgt.datasets.ogb.BLOCK', 4)
     name, text, message = BAD[case]
     write(arxiv, {name: text})
     with pytest.raises(SourceError, match=message):

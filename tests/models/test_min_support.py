@@ -97,7 +97,7 @@ def test_a_build_with_the_rule(graph, quick):
     free = SyntheticCGTDataset(graph, **quick)
     ruled = SyntheticCGTDataset(graph, **promised(quick, min_support=3))
     assert ruled.card['parameters']['min_support'] == ruled.privacy.min_support == 3
-    assert 'at least 3 source nodes' in ruled.privacy.guaranteed[-1]
+    assert 'At least 3 source nodes' in ruled.privacy.guaranteed[-1]
     assert 'at least 3 source nodes' in ruled.privacy.not_guaranteed[-1]
     # Nobody has to look at draws: whoever shows a path has such nodes around.
     data, cluster = graph, ruled.cluster

@@ -9,10 +9,14 @@ from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.models.dp_transformer import PrivateGenerator
-from torch_geometric_cgt.models.histograms import PrivateHistograms, plan_histograms
+from torch_geometric_cgt.models.histograms import (
+    Layer,
+    PrivateHistograms,
+    TreeCounts,
+    plan_histograms,
+)
 from torch_geometric_cgt.models.label_scenes import agreement_prior, label_evidence, scenes_of
 from torch_geometric_cgt.models.noisy_tables import back_off, couple, project_to_simplex, token_rows
-from torch_geometric_cgt.models.tree_counts import Layer, TreeCounts
 from torch_geometric_cgt.privacy import Budget, DiscreteGaussian, Entry, Gaussian, Ledger
 from torch_geometric_cgt.privacy.accounting import Loss, epsilon_of
 

@@ -4,14 +4,15 @@ import pytest
 import torch
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape
-from torch_geometric_cgt.models.scene_calibration import (
+from torch_geometric_cgt.models.scenes import (
+    SceneTable,
     Sharpness,
     TreeProbe,
     choose_draw,
+    find_scenes,
     find_sharpness,
     source_accuracy,
 )
-from torch_geometric_cgt.models.scenes import SceneTable, find_scenes
 from torch_geometric_cgt.sampler import InNeighbors
 
 

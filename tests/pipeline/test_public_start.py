@@ -12,7 +12,7 @@ from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
-from torch_geometric_cgt.pipeline.pretrain import pretrain, shared_weights
+from torch_geometric_cgt.pipeline.private import pretrain, shared_weights
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.release.cache import cache_name
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig

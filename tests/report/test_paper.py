@@ -8,7 +8,7 @@ from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.benchmark.metrics import agreement
 from torch_geometric_cgt.benchmark.variants import PAPER as PAPER_FORM
 from torch_geometric_cgt.benchmark.variants import reidentification_of
-from torch_geometric_cgt.report.paper import read_paper
+from torch_geometric_cgt.report.experiment_tables import read_paper
 
 PAPER = read_paper()
 NOISE = 'attribute noise x5'

@@ -1,6 +1,6 @@
 import torch
 
-from torch_geometric_cgt.utils.ranks import rank_among_equals
+from torch_geometric_cgt.utils.rows import rank_among_equals
 
 
 def test_ranks_by_hand():

@@ -32,7 +32,7 @@ from torch_geometric_cgt.models.path_support import NUM_DRAWS
 from torch_geometric_cgt.pipeline import Build, BuildConfig
 from torch_geometric_cgt.pipeline.source import Source, check_source
 from torch_geometric_cgt.release import Release
-from torch_geometric_cgt.release.statements import K_ANONYMITY
+from torch_geometric_cgt.release.card import K_ANONYMITY
 from torch_geometric_cgt.training import resolve_device
 from torch_geometric_cgt.utils.seeds import derive_seed
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torch_geometric_cgt.benchmark.sparse_ops import linear, weighted_sum
-from torch_geometric_cgt.data.features import Rows
+from torch_geometric_cgt.data.token_trees import Rows
 
 
 class TreeConv(nn.Module):

@@ -27,7 +27,7 @@ from torch_geometric_cgt.benchmark.sampling_gnns import (
     UniformSampler,
 )
 from torch_geometric_cgt.data import TokenTrees, TreeShape
-from torch_geometric_cgt.data.features import Rows
+from torch_geometric_cgt.data.token_trees import Rows
 
 MODELS = ('GCN', 'SGC', 'GIN', 'GAT')
 ALL_MODELS = (*MODELS, 'GraphSAGE', 'FastGCN', 'AS-GCN', 'PASS', 'PPNP')

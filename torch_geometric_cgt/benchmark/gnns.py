@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric_cgt.benchmark.convs import TreeConv
 from torch_geometric_cgt.benchmark.sparse_ops import dropout_rows, linear, pad_null
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.data.features import Rows
+from torch_geometric_cgt.data.token_trees import Rows
 
 
 class GNN(nn.Module):

@@ -12,7 +12,7 @@ from torch_geometric_cgt.benchmark.convs import SampledMeanConv, TreeConv
 from torch_geometric_cgt.benchmark.gnns import TreeGNN, lookup, parents_with_children
 from torch_geometric_cgt.benchmark.sparse_ops import linear
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.data.features import Rows
+from torch_geometric_cgt.data.token_trees import Rows
 
 
 def sample_categorical(weight: Tensor, num: int) -> Tensor:

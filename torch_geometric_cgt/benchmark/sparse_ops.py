@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from torch_geometric_cgt.data.features import Rows, SparseRows
+from torch_geometric_cgt.data.token_trees import Rows, SparseRows
 from torch_geometric_cgt.nn.dropout import dropout
 from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words
 

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_geometric_cgt.cli.arguments import split_names
-from torch_geometric_cgt.cli.choices import AUDIT_UNITS, CHECKS, SOURCES
+from torch_geometric_cgt.cli.arguments import AUDIT_UNITS, CHECKS, SOURCES, split_names
 
 if TYPE_CHECKING:
     from torch import Tensor

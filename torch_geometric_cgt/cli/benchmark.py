@@ -7,8 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from torch_geometric_cgt.cli.arguments import split_names
-from torch_geometric_cgt.cli.choices import EXPERIMENTS
+from torch_geometric_cgt.cli.arguments import EXPERIMENTS, split_names
 
 HELP = "run cells of the paper's experiments; finished cells are kept"
 

@@ -7,8 +7,7 @@ import json
 import time
 from pathlib import Path
 
-from torch_geometric_cgt.cli.arguments import add_build_arguments
-from torch_geometric_cgt.cli.choices import MODELS
+from torch_geometric_cgt.cli.arguments import MODELS, add_build_arguments
 
 HELP = 'compare GNNs on the original, the quantized and the generated graph'
 

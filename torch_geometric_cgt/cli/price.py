@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from torch_geometric_cgt.cli.arguments import add_private_arguments
-from torch_geometric_cgt.cli.choices import SOURCES
+from torch_geometric_cgt.cli.arguments import SOURCES, add_private_arguments
 
 HELP = 'what a differentially private run would cost, without running it'
 

@@ -1,6 +1,5 @@
 r"""Token trees, their geometry, and the forest and store views of them."""
 
-from torch_geometric_cgt.data.features import Rows, SparseRows
 from torch_geometric_cgt.data.forest import Forest, build_forest
 from torch_geometric_cgt.data.split import MASKS, NUM_SPLITS, masks_of, random_split, split_of
 from torch_geometric_cgt.data.stores import (
@@ -9,7 +8,7 @@ from torch_geometric_cgt.data.stores import (
     LazyForest,
     root_nodes,
 )
-from torch_geometric_cgt.data.token_trees import TokenTrees, tokens_of
+from torch_geometric_cgt.data.token_trees import Rows, SparseRows, TokenTrees, tokens_of
 from torch_geometric_cgt.data.tree import TreeShape
 
 __all__ = [

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.models.private_model import ROOTS, SCENES, STAGE, PrivateTreeModel
 from torch_geometric_cgt.models.tree_model import FitContext
-from torch_geometric_cgt.privacy.entry import Entry
+from torch_geometric_cgt.privacy.ledger import Entry
 from torch_geometric_cgt.privacy.noise import DiscreteGaussian, SampledGaussian
 from torch_geometric_cgt.privacy.noise_sampling import SystemRandom
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately

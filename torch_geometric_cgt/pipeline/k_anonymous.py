@@ -14,14 +14,16 @@ from tqdm import tqdm
 from torch_geometric_cgt.data import TokenTrees, masks_of, tokens_of
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
-from torch_geometric_cgt.models.scene_calibration import (
+from torch_geometric_cgt.models.scenes import (
+    SceneTable,
     Sharpness,
     TreeProbe,
     choose_draw,
+    draw_roots,
+    find_scenes,
     find_sharpness,
     source_accuracy,
 )
-from torch_geometric_cgt.models.scenes import SceneTable, draw_roots, find_scenes
 from torch_geometric_cgt.pipeline.measure import measure_groups
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.workspace import Outcome

@@ -1,8 +1,7 @@
 r"""The mathematics of differential privacy: noise, mechanisms, units, accounting, the ledger."""
 
 from torch_geometric_cgt.privacy.budget import Budget
-from torch_geometric_cgt.privacy.entry import Entry
-from torch_geometric_cgt.privacy.ledger import Ledger, Total
+from torch_geometric_cgt.privacy.ledger import Entry, Ledger, Total
 from torch_geometric_cgt.privacy.noise import (
     DiscreteGaussian,
     Gaussian,

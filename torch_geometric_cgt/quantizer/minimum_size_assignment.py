@@ -8,8 +8,7 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from torch import Tensor
 
 from torch_geometric_cgt.quantizer.centers import squared_distance, standardize
-from torch_geometric_cgt.utils.ranks import rank_among_equals
-from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, work_dtype
+from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, rank_among_equals, work_dtype
 
 NUM_PARTS = 32  # Parts per split: few enough to be quick, enough to follow the shape of the data.
 SAMPLE_ROWS = 256 * NUM_PARTS  # Enough rows to place the parts; all rows are then assigned.

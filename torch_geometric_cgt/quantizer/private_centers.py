@@ -9,7 +9,7 @@ import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from torch_geometric_cgt.privacy.entry import Entry
+from torch_geometric_cgt.privacy.ledger import Entry
 from torch_geometric_cgt.privacy.mechanisms import (
     clip_rows,
     noisy_histogram,

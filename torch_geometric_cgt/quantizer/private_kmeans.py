@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.privacy.budget import Budget
-from torch_geometric_cgt.privacy.entry import Entry
-from torch_geometric_cgt.privacy.ledger import Ledger
+from torch_geometric_cgt.privacy.ledger import Entry, Ledger
 from torch_geometric_cgt.privacy.mechanisms import noisy_median, row_norms
 from torch_geometric_cgt.quantizer.base import Quantizer
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows, random_projection, unit_rows

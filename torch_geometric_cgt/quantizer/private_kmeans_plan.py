@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch_geometric_cgt.errors import BudgetError, LedgerError
 from torch_geometric_cgt.privacy.budget import Budget
-from torch_geometric_cgt.privacy.entry import Entry
+from torch_geometric_cgt.privacy.ledger import Entry
 from torch_geometric_cgt.privacy.noise import DiscreteGaussian, Gaussian
 
 STAGES = ('projection', 'clustering', 'centres')

@@ -17,8 +17,7 @@ from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
-from torch_geometric_cgt.release.card import Card
-from torch_geometric_cgt.release.statements import K_ANONYMITY
+from torch_geometric_cgt.release.card import K_ANONYMITY, Card
 from torch_geometric_cgt.release.verify import check_private_card
 from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
 from torch_geometric_cgt.utils.files import (

@@ -2,18 +2,19 @@ r"""Tables of experiments: one row per planned cell, with our scores and the pap
 
 from __future__ import annotations
 
+import csv
 import math
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from typing import Any
 
 from torch_geometric_cgt.benchmark.cells import Cell, CellKey
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, Experiment
 from torch_geometric_cgt.benchmark.metrics import Pair
 from torch_geometric_cgt.benchmark.variants import reidentification_of
-from torch_geometric_cgt.report.paper import PaperRow, read_paper
 
 PAIRS = ('original', 'quantized', 'generated')
 DISTANCES = ('generated to quantized', 'quantized to original')
@@ -27,6 +28,7 @@ REMARKS = {
     'alone causes.',
     'baselines': 'Methods k=... generate a graph; all other methods perturb the original graph.',
 }
+COLUMNS = ('original', 'quantized', 'generated', 'score')
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def tables_of(
     Args:
         cells (dict): The cells that were run.
         paper (dict, optional): The rows of the paper.
-            (default: :func:`~torch_geometric_cgt.report.paper.read_paper`)
+            (default: :func:`~torch_geometric_cgt.report.experiment_tables.read_paper`)
     """
     paper = read_paper() if paper is None else paper
     runs: dict[CellKey, dict[int, Cell]] = defaultdict(dict)
@@ -253,3 +255,26 @@ def _missing(table: ExperimentTable, rows: Sequence[Row]) -> str:
         return next(iter(levels.values()))
     found = [f'{level} with {models}' if models else level for level, models in levels.items()]
     return f'{table.experiment.level_name} {", ".join(found)}'
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    r"""One row of a table of the paper."""
+
+    mean: dict[str, float]  # column: accuracy
+    std: dict[str, float]
+    doubtful: str = ''  # why the row may be wrong; mostly empty
+
+
+def read_paper() -> dict[CellKey, PaperRow]:
+    r"""Reads the tables of the paper. The seed of all keys is 0."""
+    file = resources.files('torch_geometric_cgt.report') / 'paper.csv'
+    out = {}
+    for line in csv.DictReader(file.read_text(encoding='utf-8').splitlines()):
+        key = CellKey(
+            line['experiment'], line['dataset'], line['level'], line['model'], line['variant']
+        )
+        mean = {c: float(line[c]) for c in COLUMNS if line[c]}
+        std = {c: float(line[f'{c}_std']) for c in COLUMNS if line.get(f'{c}_std')}
+        out[key] = PaperRow(mean, std, line['doubtful'])
+    return out

@@ -2,8 +2,7 @@ r"""The table of ``cgt price``: every mechanism of a private build and what it c
 
 from __future__ import annotations
 
-from torch_geometric_cgt.privacy.entry import Entry
-from torch_geometric_cgt.privacy.ledger import Ledger
+from torch_geometric_cgt.privacy.ledger import Entry, Ledger
 from torch_geometric_cgt.privacy.noise import Gaussian, Laplace, Noise, SampledGaussian
 from torch_geometric_cgt.report.text_tables import align_columns
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.utils.ranks import rank_among_equals
+from torch_geometric_cgt.utils.rows import rank_among_equals
 
 
 def cap_parents(

@@ -20,7 +20,7 @@ from torch_geometric_cgt.sampler.subgraphs import (
     sample_trees_within,
 )
 from torch_geometric_cgt.utils.checks import check_positive
-from torch_geometric_cgt.utils.ranks import rank_among_equals
+from torch_geometric_cgt.utils.rows import rank_among_equals
 
 MAX_PART_SIZE = 1.1  # The size of the largest part, as a multiple of the mean.
 NUM_SWEEPS = 10

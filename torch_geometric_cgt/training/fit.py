@@ -16,11 +16,10 @@ from tqdm import tqdm
 
 from torch_geometric_cgt.errors import NotFiniteError
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.training.batches import Batch, Batches, DrawTokens
+from torch_geometric_cgt.training.batches import Batch, Batches, DrawTokens, batch_loss, evaluate
 from torch_geometric_cgt.training.checkpoint import Checkpoints, TrainingState, fingerprint
 from torch_geometric_cgt.training.config import FitConfig, FitResult
 from torch_geometric_cgt.training.distributed import World, fork_rng, seed_global
-from torch_geometric_cgt.training.loss import batch_loss, evaluate
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 READ_EVERY = 25  # steps between two reads of the losses

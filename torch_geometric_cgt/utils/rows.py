@@ -78,3 +78,16 @@ def csr_matrix(crow: Tensor, col: Tensor, value: Tensor, shape: torch.Size) -> T
     with warnings.catch_warnings():
         warnings.filterwarnings('ignore', message='Sparse CSR tensor support is in beta')
         return torch.sparse_csr_tensor(crow, col, value, shape, check_invariants=False)
+
+
+def rank_among_equals(value: Tensor) -> Tensor:
+    r"""Returns how many earlier entries have the same value, for each entry.
+
+    Args:
+        value (torch.Tensor): The values, ``[n]``, e.g. groups.
+    """
+    ordered, order = torch.sort(value, stable=True)
+    position = torch.arange(value.numel(), device=value.device)
+    rank = torch.empty_like(position)
+    rank[order] = position - torch.searchsorted(ordered, ordered)
+    return rank

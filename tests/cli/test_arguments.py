@@ -6,7 +6,7 @@ from torch_geometric_cgt import DifferentialPrivacy, FitConfig
 from torch_geometric_cgt.audit import CHECKS, membership
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
-from torch_geometric_cgt.cli import choices
+from torch_geometric_cgt.cli import arguments
 from torch_geometric_cgt.datasets import SOURCES
 from torch_geometric_cgt.pipeline.promise import FORMS
 from torch_geometric_cgt.privacy import UNITS
@@ -29,6 +29,6 @@ OWNED = {
 }
 
 
-@pytest.mark.parametrize('name', [name for name in vars(choices) if name.isupper()])
+@pytest.mark.parametrize('name', [name for name in vars(arguments) if name.isupper()])
 def test_a_copy_agrees_with_its_owner(name):
-    assert repr(getattr(choices, name)) == repr(OWNED[name])  # in the same order
+    assert repr(getattr(arguments, name)) == repr(OWNED[name])  # in the same order
