@@ -25,6 +25,6 @@ def drawn_trees(pipeline: PrivatePipeline) -> torch.Tensor:
     drawn = []
     pipeline.prepare()
     fit = next(stage for stage in pipeline.stages() if stage.name == 'fit')
-    look = replace(fit, run=lambda: drawn.append(pipeline.draw_trees()), is_kept=False)
+    look = replace(fit, run=lambda: drawn.append(pipeline.draw_trees()), take=None)
     pipeline.run_stage(look)
     return drawn[0]

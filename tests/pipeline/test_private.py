@@ -362,7 +362,7 @@ def test_a_stage_must_name_entries_that_pay_for_it(graph, tmp_path):
     read = []
 
     def run(*paid_by):
-        stage = Stage('look', lambda: read.append(pipeline.source), paid_by, is_kept=False)
+        stage = Stage('look', lambda: read.append(pipeline.source), paid_by=paid_by)
         pipeline.run_stage(stage)
 
     run('clustering', 'centres')

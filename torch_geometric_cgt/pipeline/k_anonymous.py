@@ -66,13 +66,13 @@ class KAnonymousPipeline(Pipeline):
 
     def stages(self) -> list[Stage]:
         stages = [
-            Stage('quantize', self.quantize),
-            Stage('encode', self.encode),
-            Stage('support', self.find_support, is_kept=False),
-            Stage('scenes', self.find_scenes),
-            Stage('fit', self.fit, is_kept=False),
-            Stage('calibrate', self.calibrate),
-            Stage('sample', self.sample_release, is_kept=False),
+            Stage('quantize', self.quantize, self.take_clusters),
+            Stage('encode', self.encode, self.take_facts),
+            Stage('support', self.find_support),
+            Stage('scenes', self.find_scenes, self.take_scenes),
+            Stage('fit', self.fit),
+            Stage('calibrate', self.calibrate, self.take_sharpness),
+            Stage('sample', self.sample_release),
         ]
         unused = set()
         if self.config.k_anonymity.min_support is None:
@@ -80,20 +80,6 @@ class KAnonymousPipeline(Pipeline):
         if self.config.num_scenes == 0:
             unused.add('calibrate')
         return [stage for stage in stages if stage.name not in unused]
-
-    def take(self, stage: str, outcome: Outcome) -> None:
-        tensors, facts = outcome
-        if stage == 'quantize':
-            self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
-            self.task_weight, self.cost = facts['task_weight'], facts.get('cost')
-        elif stage == 'encode':
-            self.facts = facts
-        elif stage == 'scenes':
-            self.scene = tensors['scene']
-            sizes = (self.source.num_classes, int(self.scene.max()) + 1)
-            self.table = SceneTable(self.y, self.split, self.scene, *sizes)
-        elif stage == 'calibrate':
-            self.sharpness = Sharpness(**facts)
 
     def result(self) -> Build:
         history = {
@@ -135,6 +121,10 @@ class KAnonymousPipeline(Pipeline):
             facts['cost'] = asdict(ledger.total('node', budget.delta))
         return tensors, facts
 
+    def take_clusters(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
+        self.task_weight, self.cost = facts['task_weight'], facts.get('cost')
+
     def encode(self) -> Outcome:
         r"""One computation graph of each root, to measure what is unique among them."""
         rng, blocks = torch.Generator().manual_seed(self.seed('encode')), []
@@ -158,6 +148,9 @@ class KAnonymousPipeline(Pipeline):
             return {}, {'mechanism': 'k-anonymity', **facts}
         cost = {f'cluster_{name}': self.cost[name] for name in ('epsilon', 'delta')}
         return {}, {'mechanism': 'private clusters', **facts, **cost}
+
+    def take_facts(self, _: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.facts = facts
 
     def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:
         r"""Fresh token trees of some roots, ``[n, T]``."""
@@ -199,6 +192,11 @@ class KAnonymousPipeline(Pipeline):
             self.seed('scenes'),
         )
         return {'scene': scene}, {}
+
+    def take_scenes(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+        self.scene = tensors['scene']
+        sizes = (self.source.num_classes, int(self.scene.max()) + 1)
+        self.table = SceneTable(self.y, self.split, self.scene, *sizes)
 
     def fit(self) -> None:
         r"""The Transformer learns from fresh trees in every epoch."""
@@ -252,6 +250,9 @@ class KAnonymousPipeline(Pipeline):
 
         num_draws = max(1, min(MAX_DRAWS, DRAWN_TREES // self.num_samples))
         return {}, choose_draw(found, probe, draw_release, num_draws).to_dict()
+
+    def take_sharpness(self, _: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.sharpness = Sharpness(**facts)
 
     @property
     def num_samples(self) -> int:

@@ -18,7 +18,7 @@ from torch_geometric_cgt.models import TreeModel
 from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.shards import TokenShards
 from torch_geometric_cgt.pipeline.source import Source
-from torch_geometric_cgt.pipeline.workspace import Outcome, once
+from torch_geometric_cgt.pipeline.workspace import once
 from torch_geometric_cgt.privacy import Entry, Ledger
 from torch_geometric_cgt.training import World
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
@@ -64,18 +64,19 @@ class Stage:
 
     Args:
         name (str): Its name, which is also that of its folder.
-        run (callable): Runs it and returns its result.
+        run (callable): Runs it.
+        take (callable, optional): Takes the tensors and facts that
+            :obj:`run` returns. One process runs such a stage and writes them,
+            and all processes read them. Without it, every process runs the
+            stage. (default: :obj:`None`)
         paid_by (tuple[str, ...], optional): The stages of the ledger whose
             entries pay for reading the source. (default: :obj:`()`)
-        is_kept (bool, optional): Whether the result is an :obj:`Outcome` that
-            one process computes and writes, and all others read. Otherwise,
-            every process runs the stage. (default: :obj:`True`)
     """
 
     name: str
     run: Callable[[], Any]
+    take: Callable[[dict[str, Tensor], dict[str, Any]], None] | None = None
     paid_by: tuple[str, ...] = ()
-    is_kept: bool = True
 
 
 class Pipeline(ABC):
@@ -147,7 +148,7 @@ class Pipeline(ABC):
             self.run_stage(stage)
         return self.result() if self.world.is_first else None
 
-    def run_stage(self, stage: Stage) -> Any:
+    def run_stage(self, stage: Stage) -> None:
         r"""Runs one stage, or reads its result, and takes its time.
 
         Args:
@@ -155,22 +156,12 @@ class Pipeline(ABC):
         """
         started = time.monotonic()
         self._stage = stage
-        if stage.is_kept:
-            outcome = once(self.work, stage.name, stage.run, self.world)
-            self.take(stage.name, outcome)
-        else:
+        if stage.take is None:
             stage.run()
+        else:
+            stage.take(*once(self.work, stage.name, stage.run, self.world))
         self._stage = None
         self.seconds[stage.name] = round(time.monotonic() - started, 3)
-
-    @abstractmethod
-    def take(self, stage: str, outcome: Outcome) -> None:
-        r"""Keeps the outcome of a stage for those that follow.
-
-        Args:
-            stage (str): The name of the stage.
-            outcome (Outcome): Its tensors and facts.
-        """
 
     @property
     def source(self) -> Source:

@@ -82,29 +82,16 @@ class PrivatePipeline(Pipeline):
         self.spent: dict[str, Any] = facts['ledger']
 
     def stages(self) -> list[Stage]:
-        public = Stage('public', self.learn_from_public)
+        clustering = ('projection', 'clustering', 'centres')
+        model = ('computation graphs', 'sequence model')
+        public = Stage('public', self.learn_from_public, self.take_public_weights)
         return [
-            Stage('labels', self.count_labels, ('labels',)),
-            Stage('quantize', self.quantize, ('projection', 'clustering', 'centres')),
+            Stage('labels', self.count_labels, self.take_counts, ('labels',)),
+            Stage('quantize', self.quantize, self.take_clusters, clustering),
             *([public] if self.promise.public is not None else []),
-            Stage('fit', self.fit, ('computation graphs', 'sequence model')),
-            Stage('sample', self.sample_release, is_kept=False),
+            Stage('fit', self.fit, self.take_weights, model),
+            Stage('sample', self.sample_release),
         ]
-
-    def take(self, stage: str, outcome: Outcome) -> None:
-        tensors = outcome[0]
-        if stage == 'labels':
-            self.counts = tensors['counts']
-        elif stage == 'quantize':
-            self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
-            self.projection = tensors.get('projection')
-            self.seen = {name: value for name, value in tensors.items() if name.startswith('sum')}
-            self.model = self.make_model()
-        elif stage == 'public':
-            assert isinstance(self.model, PrivateGenerator)
-            self.model.generator.load_state_dict(tensors, strict=False)
-        elif stage == 'fit':
-            self.model.load_state_dict(tensors)
 
     def result(self) -> Build:
         return Build(
@@ -141,6 +128,9 @@ class PrivatePipeline(Pipeline):
         counts = project_to_simplex(noisy[None], noisy.sum().clamp(min=1).view(1))
         return {'counts': counts.view(len(SPLITS), num_classes)}, {}
 
+    def take_counts(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+        self.counts = tensors['counts']
+
     def quantize(self) -> Outcome:
         r"""The cluster of each node, which is not private; the codebook; and the
         public projection of features, where the codebook is projected.
@@ -158,11 +148,13 @@ class PrivatePipeline(Pipeline):
             tensors['projection'] = torch.from_numpy(solver.projection_).float()
         return tensors, {}
 
-    def make_model(self) -> PrivateTreeModel:
-        r"""The model before it has learned anything."""
+    def take_clusters(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+        self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
+        self.projection = tensors.get('projection')
+        self.seen = {name: value for name, value in tensors.items() if name.startswith('sum')}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed('weights'))
-            return self.plan.make_model(self.codebook.size(0))
+            self.model = self.plan.make_model(self.codebook.size(0))
 
     def learn_from_public(self) -> Outcome:
         r"""The weights that a public graph determines."""
@@ -177,6 +169,10 @@ class PrivatePipeline(Pipeline):
             self.log,
         )
         return weights, {}
+
+    def take_public_weights(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+        assert isinstance(self.model, PrivateGenerator)
+        self.model.generator.load_state_dict(tensors, strict=False)
 
     def fit(self) -> Outcome:
         r"""The model learns from one frozen computation graph per root."""
@@ -193,6 +189,9 @@ class PrivatePipeline(Pipeline):
         )
         self.model.fit(trees, context)
         return dict(self.model.cpu().state_dict()), {}
+
+    def take_weights(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+        self.model.load_state_dict(tensors)
 
     def draw_trees(self) -> Tensor:
         r"""One computation graph of each root, the same on every call, ``[n, T]``.
