@@ -357,7 +357,7 @@ def test_a_stage_must_name_entries_that_pay_for_it(graph, tmp_path):
     config = BuildConfig(privacy=DifferentialPrivacy(20.0), num_neighbors=(3, 2))
     pipeline = PrivatePipeline(check_source(graph), config, tmp_path, log=False)
     pipeline.prepare()
-    with pytest.raises(LedgerError, match='no stage pays for it'):
+    with pytest.raises(LedgerError, match='outside of a stage'):
         _ = pipeline.source
     read = []
 
@@ -371,7 +371,7 @@ def test_a_stage_must_name_entries_that_pay_for_it(graph, tmp_path):
     assert {entry.stage for entry in entries} == {'clustering', 'centres'}
     with pytest.raises(LedgerError, match='degree histogram'):
         run('degree histogram')
-    with pytest.raises(LedgerError, match="'look' pays for it"):
+    with pytest.raises(LedgerError, match="Stage 'look' reads the source, but names no entry"):
         run()
     assert len(read) == 1
 

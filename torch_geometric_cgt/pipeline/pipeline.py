@@ -156,20 +156,26 @@ class Pipeline(ABC):
         """
         started = time.monotonic()
         self._stage = stage
-        if stage.take is None:
-            stage.run()
-        else:
-            stage.take(*once(self.work, stage.name, stage.run, self.world))
-        self._stage = None
+        try:
+            if stage.take is None:
+                stage.run()
+            else:
+                stage.take(*once(self.work, stage.name, stage.run, self.world))
+        finally:
+            self._stage = None
         self.seconds[stage.name] = round(time.monotonic() - started, 3)
 
     @property
     def source(self) -> Source:
         r"""The source graph, for a stage that may read it."""
         if self.ledger is not None:
-            if self._stage is None or not self._stage.paid_by:
-                name = 'no stage' if self._stage is None else f"'{self._stage.name}'"
-                raise LedgerError(f'The source is read, but {name} pays for it')
+            if self._stage is None:
+                raise LedgerError('The source of a private build is read outside of a stage')
+            if not self._stage.paid_by:
+                raise LedgerError(
+                    f"Stage '{self._stage.name}' reads the source, but names no entry of the "
+                    f'ledger that pays for it'
+                )
             self.entries(*self._stage.paid_by)
         return self._source
 
