@@ -51,7 +51,7 @@ BAD = {
     'word': ('raw/node-feat', '1,2\n3,x\n5,6\n6,7\n8,9\n', r"node-feat.*'x'"),
     'missing row': ('raw/node-feat', '1,2\n3,4\n', r'node-feat.*must have 5 rows \(got 2\)'),
     'surplus row': ('raw/node-label', '0\n' * 7, r'node-label.*must have 5 rows \(got more\)'),
-    'two labels': ('raw/node-label', '0,1\n' * 5, r'one label per node.*got 2 per node'),
+    'two labels': ('raw/node-label', '0,1\n' * 5, r'non-negative label per node.*got 2 per node'),
     'negative label': ('raw/node-label', '0\n1\n-1\n0\n0\n', r'non-negative.*smallest -1'),
     'two graphs': ('raw/num-node-list', '5\n5\n', r'num-node-list.*must have 1 rows'),
     'unknown node': ('raw/edge', '0,1\n1,5\n' * 3 + '0,0\n', r'from 0 to 4 \(got 0 to 5\)'),
