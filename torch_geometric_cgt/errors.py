@@ -1,4 +1,4 @@
-r"""Named errors, one place. Wrong arguments raise :class:`ValueError`."""
+r"""The errors that this package defines. Wrong arguments raise :class:`ValueError`."""
 
 
 class CGTError(Exception):
@@ -10,27 +10,27 @@ class SourceError(CGTError, ValueError):
 
 
 class AnonymityError(CGTError):
-    r"""A clustering does not hold the minimum size it was asked for."""
+    r"""A cluster is smaller than the minimum size that was requested."""
 
 
 class CorruptFileError(CGTError):
-    r"""A cached or released file is truncated, altered or not ours."""
+    r"""A cached or released file is truncated, altered or was not written by this package."""
 
 
 class NotWritableError(CGTError, OSError):
-    r"""A folder that must be written to cannot be written to."""
+    r"""A folder cannot be written to."""
 
 
 class NotEnoughMemoryError(CGTError, MemoryError):
-    r"""An estimate exceeds the memory that is available; nothing was allocated."""
+    r"""The estimated memory exceeds the available memory; nothing was allocated."""
 
 
 class UnsupportedError(CGTError):
-    r"""The request is meaningful, but this version does not offer it."""
+    r"""The request is valid, but this version or installation does not support it."""
 
 
 class CheckpointError(CGTError):
-    r"""A checkpoint belongs to another run than the one that wants to resume."""
+    r"""A checkpoint belongs to a different run and cannot be resumed."""
 
 
 class NotFiniteError(CGTError):
@@ -38,12 +38,12 @@ class NotFiniteError(CGTError):
 
 
 class DistributedError(CGTError):
-    r"""Processes cannot work together, or one of them failed."""
+    r"""The processes of a distributed run do not match, or one of them failed."""
 
 
 class LedgerError(CGTError):
-    r"""A privacy ledger is incomplete, was altered, or cannot say what it was asked."""
+    r"""A privacy ledger is incomplete, was altered, or cannot compute the requested total."""
 
 
 class BudgetError(CGTError, ValueError):
-    r"""A privacy budget cannot be met, or is too small for any signal."""
+    r"""A privacy budget cannot be met, or is so small that results would be pure noise."""

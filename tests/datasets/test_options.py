@@ -103,7 +103,7 @@ def test_the_warning_points_at_the_line_of_the_user(graph, tmp_path):
         ({'k': 5, 'epsilon': 1.0}, ValueError, "'k' is for k-anonymity"),
         ({'delta': 0.1}, BudgetError, "give an 'epsilon'"),
         ({'epsilon': 4.0, 'l': 2}, ValueError, "'l' is for k-anonymity"),
-        ({'epsilon': 4.0, 'cluster_epsilon': 2.0}, ValueError, 'is for clusters alone'),
+        ({'epsilon': 4.0, 'cluster_epsilon': 2.0}, ValueError, "is for builds without 'epsilon'"),
         ({'epsilon': 4.0, 'num_scenes': 2}, ValueError, "'num_scenes' is for k-anonymity"),
         ({'epsilon': 4.0, 'generator': {'num_heads': 2}}, ValueError, "'generator' is for k-anon"),
         ({'generator': {'colour': 1}}, ValueError, "Unknown argument in 'generator'.*colour"),

@@ -184,7 +184,7 @@ def test_noise_that_was_not_paid_for_is_refused(form):
     with pytest.raises(ValueError, match="no entry 'root tokens per label'"):
         learn(model, tokens, y, entries[1:], rng())
     dearer = Entry('sequence model', entries[0].name, 'record', 2.0, DiscreteGaussian(1.0))
-    with pytest.raises(ValueError, match='not the one that runs'):
+    with pytest.raises(ValueError, match='another mechanism than the one that runs'):
         learn(model, tokens, y, [dearer, *entries[1:]], rng())
     assert model.entries()[0].noise == DiscreteGaussian(1.0)
 

@@ -46,7 +46,7 @@ def test_the_card_declares_the_projection_and_the_release_holds_it(graph, datase
     assert '`projection`' in (tmp_path / 'release' / 'README.md').read_text()
     loaded = SyntheticCGTDataset.load(tmp_path / 'release')
     assert torch.equal(loaded.project(graph.x), dataset.project(graph.x))
-    with pytest.raises(ValueError, match=r'projection is one of 40 features .got 8'):
+    with pytest.raises(ValueError, match=r'projection expects 40 features .got 8'):
         loaded.project(torch.ones(2, 8))
 
 

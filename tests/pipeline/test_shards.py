@@ -48,7 +48,7 @@ def test_a_kill_inside_a_line_or_a_shard_costs_that_shard(tmp_path):
 
 def test_a_shard_of_the_wrong_size_is_refused(tmp_path):
     shards = filled(tmp_path)
-    with pytest.raises(ValueError, match=r'Shard 3 takes 12 bytes \(got 36\)'):
+    with pytest.raises(ValueError, match=r'Shard 3 must have 12 bytes \(got 36\)'):
         shards.write(3, tokens_of(torch.arange(3)))
 
 

@@ -209,7 +209,7 @@ def test_budgets_are_numbers(value):
 
 def test_budgets_that_cannot_be_spent_or_divided():
     assert Budget(1e-6, 1e-4).concentrated > 0  # delta pays
-    with pytest.raises(BudgetError, match=r'too small beside delta = 0.0001 to be divided'):
+    with pytest.raises(BudgetError, match=r'too small compared with delta = 0.0001 to be divided'):
         Budget(1e-6, 1e-4).part(0.5)
     assert Budget(1.0, 1e-4).part(1.0) == Budget(1.0, 1e-4)
     with pytest.raises(BudgetError, match='both are too small'):

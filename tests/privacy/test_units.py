@@ -84,7 +84,7 @@ def test_groups():
 def test_what_is_not_known_is_not_guessed():
     with pytest.raises(LedgerError, match=r"One 'node' may be in any number.*CappedSample"):
         group_size('record', 'node')
-    with pytest.raises(LedgerError, match=r'says nothing of one .record.'):
+    with pytest.raises(LedgerError, match=r'does not bound the cost of one .record.'):
         group_size('edge', 'record')
     with pytest.raises(ValueError, match=r"must be one of 'record', 'edge', 'node' .got 'graph'"):
         group_size('record', 'graph')

@@ -1,4 +1,4 @@
-r"""Token trees, their geometry, and the forest and store views of them."""
+r"""Token trees, their geometry, and their views as a forest and as PyG stores."""
 
 from torch_geometric_cgt.data.forest import Forest, build_forest
 from torch_geometric_cgt.data.split import MASKS, NUM_SPLITS, masks_of, random_split, split_of

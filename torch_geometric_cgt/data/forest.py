@@ -1,4 +1,4 @@
-r"""The forest view: trees of slots become one disconnected PyG graph."""
+r"""The forest view: token trees as one disconnected PyG graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_geometric_cgt.data.tree import TreeShape
 
 @dataclass(frozen=True)
 class Forest:
-    r"""The nodes and edges of :math:`n` trees after null slots are dropped.
+    r"""The nodes and edges of :math:`n` trees without their null slots.
 
     Nodes are numbered tree by tree and breadth-first inside a tree.
     """
@@ -41,8 +41,8 @@ def build_forest(real: Tensor, shape: TreeShape) -> Forest:
     r"""Makes the forest of a batch of trees.
 
     Args:
-        real (torch.Tensor): The slots that are not null, ``[n, T]``. A real
-            slot below a null one is refused.
+        real (torch.Tensor): Whether each slot is not null, ``[n, T]``. A
+            non-null slot below a null slot raises an error.
         shape (TreeShape): The geometry of the trees.
     """
     if real.dim() != 2 or real.size(1) != shape.num_slots:
@@ -51,7 +51,7 @@ def build_forest(real: Tensor, shape: TreeShape) -> Forest:
             f'(got {list(real.shape)})'
         )
     if not shape.check_nulls(real):
-        raise ValueError('A root is null, or a real slot lies below a null one')
+        raise ValueError('A root is null, or a slot below a null slot is not null')
     num_trees, num_slots = real.shape
     slot = real.reshape(-1).nonzero().view(-1)
     tree, local = slot // num_slots, slot % num_slots

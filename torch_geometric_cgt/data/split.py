@@ -1,4 +1,4 @@
-r"""Train, validation and test masks as one code per node."""
+r"""Train, validation and test masks as one split code per node."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 MASKS = ('train_mask', 'val_mask', 'test_mask')
-NUM_SPLITS = 1 << len(MASKS)  # every combination of masks is a code
+NUM_SPLITS = 1 << len(MASKS)  # one code per combination of masks
 
 
 def split_of(data: Data) -> Tensor | None:
-    r"""Packs the masks of a graph into one code per node: 1 for train, 2 for
-    validation, 4 for test, added up where masks overlap, 0 for none of them.
-    Returns :obj:`None` for a graph without masks.
+    r"""Packs the masks of a graph into one split code per node: 1 for train, 2
+    for validation, 4 for test, 0 for none of them. The codes of overlapping
+    masks are added. Returns :obj:`None` for a graph without masks.
     """
     if not any(name in data for name in MASKS):
         return None

@@ -1,4 +1,4 @@
-r"""Store views of a forest: nodes, edges and features are computed when a batch asks for them."""
+r"""A forest as PyG feature store and graph store, computed batch by batch."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from torch_geometric.data.graph_store import EdgeLayout
 from torch_geometric_cgt.data.split import MASKS, masks_of
 from torch_geometric_cgt.data.token_trees import TokenTrees
 
-COUNT_BLOCK = 1 << 16  # trees that are looked at together
+COUNT_BLOCK = 1 << 16  # trees per block
 _READ_ONLY = 'The stores of a synthetic dataset are read-only'
 
 
 @dataclass(frozen=True)
 class LazyForest:
-    r"""The nodes and edges of :meth:`TokenTrees.forest`, of which nothing is
-    held but one number per tree.
+    r"""The nodes and edges of :meth:`TokenTrees.forest`, computed on request.
+    Only one number per tree is stored.
 
     Nodes are numbered tree by tree and breadth-first inside a tree, so that the
     children of a node have consecutive numbers.
 
     Args:
-        trees (TokenTrees): The trees; their tokens may be mapped from a file.
-        ptr (torch.Tensor): The first node of each tree, and behind them all
-            the number of nodes, ``[n + 1]``.
+        trees (TokenTrees): The trees. Their tokens may be memory-mapped.
+        ptr (torch.Tensor): The first node of each tree, followed by the total
+            number of nodes, ``[n + 1]``.
     """
 
     trees: TokenTrees
@@ -66,7 +66,7 @@ class LazyForest:
         shape, tree = self.trees.shape, self.tree_of(node)
         rows = self.trees.tokens[tree]
         slot = self._slot(rows, node - self.ptr[tree])
-        before = torch.cat(  # the number of real slots before each slot
+        before = torch.cat(  # the number of non-null slots before each slot
             [torch.zeros_like(slot)[:, None], (rows != self.trees.num_tokens).cumsum(dim=1)], dim=1
         )
         begin, end = (bound[slot][:, None] for bound in shape.children)
@@ -74,22 +74,23 @@ class LazyForest:
         return self.ptr[tree] + first, before.gather(1, end)[:, 0] - first
 
     def edge_of(self, node: Tensor) -> Tensor:
-        r"""The edge from each node to its parent: every tree has one node
-        more than it has edges. Roots have none.
+        r"""The index of the edge from each node to its parent. Roots have no
+        such edge, so a tree has one edge fewer than it has nodes.
         """
         return node - self.tree_of(node) - 1
 
     def _slot(self, rows: Tensor, rank: Tensor) -> Tensor:
-        r"""The slot of the node of some rank in each of some trees."""
-        seen = (rows != self.trees.num_tokens).cumsum(dim=1)
-        return (seen <= rank[:, None]).sum(dim=1)
+        r"""The slot of the node with the given rank within its tree."""
+        nodes_up_to = (rows != self.trees.num_tokens).cumsum(dim=1)
+        return (nodes_up_to <= rank[:, None]).sum(dim=1)
 
 
 class CodebookFeatureStore(FeatureStore):
-    r"""The node attributes of a forest, with :obj:`x` decoded on request.
+    r"""The node attributes of a forest. The features :obj:`x` are looked up in
+    the codebook for each request.
 
-    What is held are the tokens of the trees, which may be mapped from a file;
-    a row of :obj:`x` exists only in the batch that asked for it.
+    The store holds the tokens of the trees, which may be memory-mapped. It
+    never holds :obj:`x` for all nodes.
 
     Args:
         forest (LazyForest): The nodes of the trees.
@@ -137,9 +138,9 @@ class CodebookFeatureStore(FeatureStore):
 
 
 class ForestGraphStore(GraphStore):
-    r"""The edges of a forest, child to parent. They are made when they are
-    asked for; :class:`~torch_geometric_cgt.sampler.TreeNeighborSampler` finds
-    the children of a node without them.
+    r"""The edges of a forest, child to parent, computed on request.
+    :class:`~torch_geometric_cgt.sampler.TreeNeighborSampler` does not need
+    them to find the children of a node.
 
     Args:
         forest (LazyForest): The nodes of the trees.

@@ -1,4 +1,4 @@
-r"""The container of computation graphs: real, quantized or generated."""
+r"""The container of computation graphs, whether sampled, quantized or generated."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from torch_geometric_cgt.data.split import NUM_SPLITS, masks_of
 from torch_geometric_cgt.data.tree import TreeShape
 from torch_geometric_cgt.utils.rows import to_csr
 
-VALIDATE_BLOCK = 1 << 16  # trees that are checked together
+VALIDATE_BLOCK = 1 << 16  # trees per block
 
 
 @dataclass(frozen=True)
 class SparseRows:
-    r"""The rows of a matrix with few entries. Unlike a sparse tensor, it can be
-    indexed by rows.
+    r"""The rows of a sparse matrix. Unlike a sparse tensor, it can be indexed
+    by a tensor of rows.
 
     Args:
         column (torch.Tensor): The column of each entry, ``[nnz]``.
         value (torch.Tensor): The value of each entry, ``[nnz]``.
-        ptr (torch.Tensor): Where the entries of each row begin, ``[R + 1]``.
+        ptr (torch.Tensor): The position of the first entry of each row, followed
+            by the number of entries, ``[R + 1]``.
         num_columns (int): The number of columns.
     """
 
@@ -37,12 +38,12 @@ class SparseRows:
 
     @classmethod
     def from_matrix(cls, x: Tensor) -> SparseRows:
-        r"""Takes a matrix, dense or sparse."""
+        r"""Converts a dense or sparse matrix."""
         csr = to_csr(x)
         return cls(csr.col_indices(), csr.values(), csr.crow_indices(), x.size(1))
 
     def size(self, dim: int) -> int:
-        r"""The number of rows or of columns, as of a tensor."""
+        r"""The number of rows or columns, like :meth:`torch.Tensor.size`."""
         return (self.ptr.numel() - 1, self.num_columns)[dim]
 
     def __getitem__(self, rows: Tensor) -> SparseRows:
@@ -76,7 +77,7 @@ class TokenTrees:
         x (torch.Tensor or SparseRows, optional): The features of each token,
             ``[num_tokens, F]``. (default: :obj:`None`)
         child_split (torch.Tensor, optional): The split codes of the children
-            of each root, ``[n, f]``, where these are nodes of a graph.
+            of each root, ``[n, f]``, if the tokens are nodes of a graph.
             (default: :obj:`None`)
     """
 
@@ -94,18 +95,18 @@ class TokenTrees:
 
     @property
     def real(self) -> Tensor:
-        r"""The slots that are not null, ``[n, T]``."""
+        r"""Whether each slot is not null, ``[n, T]``."""
         return self.tokens != self.num_tokens
 
     @property
     def features(self) -> Rows:
-        r"""The table of features; an error where there is none."""
+        r"""The table of features. Raises :class:`ValueError` if there is none."""
         if self.x is None:
             raise ValueError("These trees have no table of features 'x'")
         return self.x
 
     def rows(self, split: str) -> Tensor:
-        r"""The trees of one split.
+        r"""The indices of the trees of one split.
 
         Args:
             split (str): One of :obj:`"train"`, :obj:`"val"`, :obj:`"test"`.
@@ -115,7 +116,7 @@ class TokenTrees:
     def map_tokens(
         self, token: Tensor | None, num_tokens: int, x: Rows | None = None
     ) -> TokenTrees:
-        r"""The same trees in terms of other tokens.
+        r"""The same trees with other tokens.
 
         Args:
             token (torch.Tensor, optional): The new token of each token,
@@ -126,12 +127,12 @@ class TokenTrees:
         """
         tokens = self.tokens
         if token is not None:
-            token = torch.cat([token, token.new_tensor([num_tokens])])  # null stays null
+            token = torch.cat([token, token.new_tensor([num_tokens])])  # null becomes null
             tokens = token[tokens.long()]
         return replace(self, tokens=tokens, num_tokens=num_tokens, x=x)
 
     def validate(self) -> None:
-        r"""Raises :class:`ValueError` unless the trees can be trusted."""
+        r"""Raises :class:`ValueError` if shapes, values or null slots are inconsistent."""
         n = len(self)
         if self.tokens.dim() != 2 or self.tokens.size(1) != self.shape.num_slots:
             raise ValueError(
@@ -156,14 +157,14 @@ class TokenTrees:
             if low < 0 or top > high:
                 raise ValueError(f'A {name} lies outside [0, {high}] (got {low} to {top})')
         if not self.shape.check_nulls(self.real):
-            raise ValueError('A root is null, or a real slot lies below a null one')
+            raise ValueError('A root is null, or a slot below a null slot is not null')
 
     def forest(self) -> Forest:
         r"""The nodes and edges of all trees."""
         return build_forest(self.real, self.shape)
 
     def to_data(self, codebook: Tensor) -> Data:
-        r"""The forest as one graph, with cluster means as features.
+        r"""The forest as one graph, with rows of the codebook as features.
 
         Args:
             codebook (torch.Tensor): The features of each token,
@@ -181,15 +182,15 @@ class TokenTrees:
         return data
 
     def blocks(self, size: int) -> Iterator[TokenTrees]:
-        r"""All trees, :obj:`size` at a time."""
+        r"""Yields all trees in blocks of :obj:`size`."""
         for start in range(0, len(self), size):
             yield self.select(slice(start, start + size))
 
     def select(self, index: Tensor | slice) -> TokenTrees:
-        r"""Some of the trees.
+        r"""A subset of the trees.
 
         Args:
-            index (torch.Tensor or slice): Which ones.
+            index (torch.Tensor or slice): The indices of the trees.
         """
         child_split = None if self.child_split is None else self.child_split[index]
         return replace(
@@ -202,10 +203,11 @@ class TokenTrees:
 
 
 def tokens_of(tree: Tensor, cluster: Tensor, num_tokens: int) -> Tensor:
-    r"""Replaces node ids (:obj:`-1` where null) by cluster ids.
+    r"""Replaces node ids by cluster ids.
 
     Args:
-        tree (torch.Tensor): Node id of each slot, ``[n, T]``.
+        tree (torch.Tensor): Node id of each slot, ``[n, T]``; :obj:`-1` marks
+            a null slot.
         cluster (torch.Tensor): Cluster id of each node, ``[N]``.
         num_tokens (int): The number of clusters, which is also the null token.
     """

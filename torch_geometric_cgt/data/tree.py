@@ -1,4 +1,4 @@
-r"""The geometry of a computation graph: a fixed tree, flattened breadth-first."""
+r"""The geometry of a computation graph: a balanced tree in breadth-first order."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class TreeShape:
     r"""The balanced tree that duplicate encoding gives to every computation
     graph: each slot of layer :math:`l` has ``num_neighbors[l]`` child slots.
 
-    Slots are numbered breadth-first, so that the layers are contiguous, and
-    so are the children of one slot.
+    Slots are numbered breadth-first. The slots of a layer are therefore
+    contiguous, and so are the children of a slot.
 
     Args:
         num_neighbors (tuple[int, ...]): The fan-out of each layer, root first.
@@ -30,7 +30,7 @@ class TreeShape:
 
     @classmethod
     def of(cls, num_neighbors: Sequence[int]) -> TreeShape:
-        r"""The shape of the fan-outs a user gave, or what is wrong with them."""
+        r"""Checks the fan-outs that a user gave and returns their shape."""
         if isinstance(num_neighbors, (str, bytes)) or not hasattr(num_neighbors, '__iter__'):
             raise ValueError(
                 f"'num_neighbors' must be a list with one fan-out per layer, e.g. [5, 5] "
@@ -57,7 +57,7 @@ class TreeShape:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        r"""The first slot of each layer, and behind them all the number of slots."""
+        r"""The first slot of each layer, followed by the number of slots."""
         return (0, *accumulate(self.layer_sizes))
 
     @property
@@ -84,13 +84,13 @@ class TreeShape:
     def parent(self) -> Tensor:
         r"""The parent of each slot, :obj:`-1` for the root."""
         fan_outs = torch.tensor(self.num_neighbors, dtype=torch.long, device='cpu')
-        internal = torch.arange(-1, self.num_internal, device='cpu')  # -1 has one child: the root
+        internal = torch.arange(-1, self.num_internal, device='cpu')  # the only child of -1 is 0
         num_children = F.pad(fan_outs[self.layer[: self.num_internal]], (1, 0), value=1)
         return internal.repeat_interleave(num_children)
 
     @cached_property
     def children(self) -> tuple[Tensor, Tensor]:
-        r"""The first child slot of each slot, and the one behind its last child."""
+        r"""The first child slot of each slot, and one past its last child slot."""
         fan_outs = torch.tensor((*self.num_neighbors, 0), device='cpu')[self.layer]
         end = 1 + fan_outs.cumsum(dim=0)
         return end - fan_outs, end
@@ -107,14 +107,14 @@ class TreeShape:
         return mask
 
     def truncate(self, depth: int) -> TreeShape:
-        r"""The same tree, cut below layer :obj:`depth`."""
+        r"""The shape of the first :obj:`depth` layers below the root."""
         return TreeShape(self.num_neighbors[:depth])
 
     def check_nulls(self, real: Tensor) -> bool:
-        r"""Whether every root is real and no real slot lies below a null one.
+        r"""Whether no root is null and every slot below a null slot is null.
 
         Args:
-            real (torch.Tensor): The real slots of each tree, ``[n, T]``.
+            real (torch.Tensor): Whether each slot is not null, ``[n, T]``.
         """
         orphans = real[:, 1:] & ~real[:, self.parent[1:].to(real.device)]
         return bool(real[:, 0].all()) and not bool(orphans.any())

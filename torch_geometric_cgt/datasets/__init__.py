@@ -1,4 +1,4 @@
-r"""The synthetic dataset, and the paper's graphs as sources."""
+r"""The synthetic dataset, and the graphs of the paper as sources."""
 
 import warnings
 from typing import Any

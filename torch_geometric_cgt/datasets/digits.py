@@ -1,4 +1,4 @@
-r"""The embedded default: handwritten digits as a nearest-neighbour graph."""
+r"""A source without download: handwritten digits as a nearest-neighbour graph."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from torch_geometric_cgt.data import masks_of, random_split
 
 
 class Digits(InMemoryDataset):
-    r"""The 1,797 handwritten digits that come with scikit-learn, each joined
-    to its nearest neighbours among the others. Nothing is downloaded.
+    r"""The nearest-neighbour graph of the 1,797 handwritten digits of
+    scikit-learn. Nothing is downloaded.
 
     Nodes are 8 x 8 images with pixel values in :math:`[0, 1]`, labels are the
     digits. The masks are a fixed 50/10/40 split.
 
     Args:
-        num_neighbors (int, optional): The number of neighbours that each
-            image is joined to; the graph is undirected. (default: :obj:`4`)
+        num_neighbors (int, optional): The number of nearest neighbours that
+            each image has an edge to. The graph is undirected.
+            (default: :obj:`4`)
         transform (callable, optional): Applied on every access.
             (default: :obj:`None`)
     """

@@ -34,13 +34,13 @@ class OGBNodes(InMemoryDataset):
     r"""A graph of the Open Graph Benchmark with one label per node.
 
     The graph has :obj:`x`, :obj:`edge_index`, :obj:`y` and the masks of the
-    official split. Edges go both ways, once each, whether the raw files hold
-    one direction or both. What was read is kept as a file beside the raw ones
-    that holds numbers only; nothing is ever unpickled.
+    official split. The graph is undirected without duplicate edges, even if the
+    raw files hold one direction only. The processed graph is stored next to the
+    raw files in the safetensors format; nothing is unpickled.
 
     Args:
-        root (str): The folder above that of the graph. Raw files that are
-            not there are downloaded with the help of :obj:`ogb`.
+        root (str): The folder that contains the folder of the graph. Missing
+            raw files are downloaded with the package :obj:`ogb`.
         name (str): The name, *e.g.*, :obj:`"ogbn-arxiv"`.
         split (str): The folder of the official split, *e.g.*, :obj:`"time"`.
         transform (callable, optional): Applied on every access.
@@ -75,10 +75,11 @@ class OGBNodes(InMemoryDataset):
 
 
 def read_ogb(folder: Path, split: str) -> dict[str, Tensor]:
-    r"""Reads a graph in the raw format of OGB, or says what is wrong with it.
+    r"""Reads a graph in the raw format of OGB. Raises :class:`SourceError` if a file
+    is malformed.
 
     Args:
-        folder (Path): The folder that has the folders :obj:`raw` and :obj:`split`.
+        folder (Path): The folder that contains :obj:`raw` and :obj:`split`.
         split (str): The name of the split.
     """
     raw = folder / 'raw'
@@ -89,7 +90,7 @@ def read_ogb(folder: Path, split: str) -> dict[str, Tensor]:
     y = read_table(raw / 'node-label.csv.gz', num_nodes, np.int64)
     if y.shape[1] != 1 or y.min() < 0:
         raise SourceError(
-            f"'{raw / 'node-label.csv.gz'}' must hold one label per node that is not negative "
+            f"'{raw / 'node-label.csv.gz'}' must hold one non-negative label per node "
             f'(got {y.shape[1]} per node, the smallest {y.min()})'
         )
     code = _read_split(folder / 'split' / split, num_nodes)
@@ -120,7 +121,7 @@ def _edges(path: Path, num_nodes: int, num_edges: int) -> Iterator[np.ndarray]:
 
 
 def _read_split(folder: Path, num_nodes: int) -> Tensor:
-    r"""The split code of each node, 0 where it is in no split."""
+    r"""The split code of each node; 0 if it is in no split."""
     code = torch.zeros(num_nodes, dtype=torch.long)
     for bit, part in enumerate(SPLITS):
         path = folder / f'{part}.csv.gz'
@@ -138,7 +139,7 @@ def _read_split(folder: Path, num_nodes: int) -> Tensor:
 
 
 def _read_processed(path: Path) -> dict[str, Tensor]:
-    # One tensor after the other is copied from the mapped file: large graphs are in memory once.
+    # Tensors are copied from the mapped file one by one, so that memory holds the graph only once.
     try:
         with safe_open(path, 'pt') as file:
             return {name: file.get_tensor(name).clone() for name in file.keys()}
@@ -160,14 +161,14 @@ def _write_processed(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def download(name: str, folder: Path, missing: Sequence[str]) -> None:
-    r"""Downloads what is missing of a graph, without a question.
+    r"""Downloads the missing files of a graph without asking on the terminal.
 
-    The package :obj:`ogb` knows the addresses and loads the files; it neither
-    processes them nor asks on the terminal.
+    The package :obj:`ogb` provides the addresses and the download, but does not
+    process the files.
 
     Args:
         name (str): The name of the graph in OGB, *e.g.*, :obj:`"ogbn-arxiv"`.
-        folder (Path): Where the files belong.
+        folder (Path): The folder of the graph.
         missing (list[str]): The paths of the missing files below the folder.
     """
     where = f"'{folder}' lacks {', '.join(missing)} of '{name}'"
@@ -219,7 +220,7 @@ def read_blocks(path: Path, dtype: type) -> Iterator[np.ndarray]:
                 row += len(lines)
                 yield block
     except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(f"'{path}' cannot be read, load it again: {error}") from error
+        raise SourceError(f"'{path}' cannot be read, download it again: {error}") from error
     except ValueError as error:
         raise SourceError(
             f"'{path}' is not a table of numbers after line {row}: {error}"
@@ -227,11 +228,11 @@ def read_blocks(path: Path, dtype: type) -> Iterator[np.ndarray]:
 
 
 def read_table(path: Path, num_rows: int, dtype: type) -> np.ndarray:
-    r"""Reads a file whose number of rows is known.
+    r"""Reads a file with a given number of rows.
 
     Args:
         path (Path): A compressed file of comma-separated numbers, no header.
-        num_rows (int): The number of rows that it must have.
+        num_rows (int): The required number of rows.
         dtype (type): The type of the numbers.
     """
     out: np.ndarray[Any, Any] = np.empty((num_rows, 0), dtype)
@@ -251,16 +252,16 @@ def read_table(path: Path, num_rows: int, dtype: type) -> np.ndarray:
 
 
 def undirected(blocks: Iterable[np.ndarray], num_edges: int, num_nodes: int) -> Tensor:
-    r"""Joins each pair of nodes in both directions, and only once.
+    r"""Makes a graph undirected and removes duplicate edges.
 
-    The result is that of :meth:`torch_geometric.utils.to_undirected`, sorted
-    by source and target. Edges are sorted in place as one number per
-    direction, so that 62 million of them need some 4 GB at the peak, of which
-    the result is 2.
+    The result equals that of :meth:`torch_geometric.utils.to_undirected`, sorted
+    by source and target. Each direction of an edge is encoded as one number, and
+    these are sorted in place. 62 million edges need about 4 GB at the peak,
+    including 2 GB for the result.
 
     Args:
-        blocks (iterable): The edges, in pieces of shape ``[e, 2]``.
-        num_edges (int): The number of edges in all pieces together.
+        blocks (iterable): The edges, in blocks of shape ``[e, 2]``.
+        num_edges (int): The number of edges in all blocks.
         num_nodes (int): The number of nodes; ids must be below it.
     """
     key = np.empty(2 * num_edges, dtype=np.int64)

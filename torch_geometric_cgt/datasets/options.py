@@ -1,4 +1,4 @@
-r"""The arguments of a synthetic dataset, as objects; old spellings are translated."""
+r"""The keyword arguments of a synthetic dataset, including deprecated ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_geometric_cgt.pipeline import BuildConfig, DifferentialPrivacy, KAnon
 from torch_geometric_cgt.training import FitConfig
 
 K_ANONYMITY = ('l', 'min_support', 'num_clusters', 'task_weight', 'cluster_epsilon')
-DEPRECATED = {  # old spelling, new spelling
+DEPRECATED = {  # deprecated argument, replacement
     **{name: f'privacy=KAnonymity({name}=...)' for name in K_ANONYMITY},
     'private_args': 'privacy=DifferentialPrivacy(...)',
     'num_scenes': "generator={'num_scenes': ...}",
@@ -24,7 +24,7 @@ DEPRECATED = {  # old spelling, new spelling
 
 
 class Options(TypedDict, total=False):
-    r"""The groups of further arguments of a synthetic dataset."""
+    r"""The further keyword arguments of a synthetic dataset."""
 
     privacy: Promise | None
     generator: dict[str, Any] | None
@@ -40,17 +40,17 @@ def make_config(
     seed: int,
     options: dict[str, Any],
 ) -> BuildConfig:
-    r"""Every parameter of a build, from the arguments of a dataset.
+    r"""Creates the configuration of a build from the arguments of a dataset.
 
     Args:
         k (int, optional): The minimum size of a cluster.
         epsilon (float, optional): The budget of differential privacy.
-        delta (float, optional): Its failure probability.
+        delta (float, optional): The failure probability.
         num_neighbors (list[int]): The fan-out of each layer.
         num_samples (int, optional): The number of generated trees.
         seed (int): The seed.
-        options (dict): The groups :obj:`privacy`, :obj:`generator` and
-            :obj:`fit`, and old spellings.
+        options (dict): The arguments :obj:`privacy`, :obj:`generator` and
+            :obj:`fit`, and deprecated arguments.
     """
     known = {*Options.__annotations__, *DEPRECATED}
     for name in options:
@@ -87,22 +87,23 @@ def make_config(
 def make_promise(
     k: int | None, epsilon: float | None, delta: float | None, options: dict[str, Any]
 ) -> Promise:
-    r"""What is promised, from the arguments of a dataset.
+    r"""Creates the promise of a build from the arguments of a dataset.
 
     Args:
         k (int, optional): The minimum size of a cluster.
         epsilon (float, optional): The budget of differential privacy.
-        delta (float, optional): Its failure probability.
-        options (dict): :obj:`privacy`, or the old spellings of its fields.
+        delta (float, optional): The failure probability.
+        options (dict): The argument :obj:`privacy`, or the deprecated arguments
+            for its fields.
     """
-    groups = {name: options[name] for name in K_ANONYMITY if name in options}
+    clusters = {name: options[name] for name in K_ANONYMITY if name in options}
     private = options.get('private_args')
     privacy = options.get('privacy')
     if privacy is not None:
-        short = {'k': k, 'epsilon': epsilon, 'delta': delta, 'private_args': private, **groups}
+        short = {'k': k, 'epsilon': epsilon, 'delta': delta, 'private_args': private, **clusters}
         if given := [name for name, value in short.items() if value is not None]:
             raise ValueError(
-                f"Give 'privacy' or {given}, not both: a {type(privacy).__name__} object holds "
+                f"Give 'privacy' or {given}, not both: a {type(privacy).__name__} object contains "
                 f'all parameters of the promise'
             )
         if not isinstance(privacy, (KAnonymity, DifferentialPrivacy)):
@@ -117,22 +118,22 @@ def make_promise(
                 f"'delta' and 'private_args' are for differential privacy: give an 'epsilon' "
                 f'(got delta={delta}, private_args={private})'
             )
-        return KAnonymity(**({} if k is None else {'k': k}), **groups)
+        return KAnonymity(**({} if k is None else {'k': k}), **clusters)
     if k is not None:
         raise ValueError(
             f"'k' is for k-anonymity (got k={k} and epsilon={epsilon:g}): a private codebook has "
             f'no minimum cluster size. Give one of the two'
         )
-    if groups.get('cluster_epsilon') is not None:
+    if clusters.get('cluster_epsilon') is not None:
         raise ValueError(
-            f"'cluster_epsilon' is for clusters alone (got {groups['cluster_epsilon']}): "
-            f"'epsilon' pays for them as well"
+            f"'cluster_epsilon' is for builds without 'epsilon' (got "
+            f"{clusters['cluster_epsilon']}): the budget 'epsilon' includes the clusters"
         )
     for name in ('num_clusters', 'l', 'min_support'):
-        if groups.get(name) is not None:
+        if clusters.get(name) is not None:
             raise ValueError(
-                f"'{name}' is for k-anonymity (got {groups[name]!r}): with 'epsilon', clusters and "
-                f"the model of trees are set by 'privacy=DifferentialPrivacy(...)'"
+                f"'{name}' is for k-anonymity (got {clusters[name]!r}): with 'epsilon', set "
+                f"clusters and the tree model by 'privacy=DifferentialPrivacy(...)'"
             )
     names = [f.name for f in fields(DifferentialPrivacy) if f.name not in ('epsilon', 'delta')]
     if unknown := sorted(set(private or {}) - set(names)):

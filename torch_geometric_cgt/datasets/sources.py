@@ -1,4 +1,4 @@
-r"""The paper's graphs by name: thin functions that return PyG datasets."""
+r"""The graphs of the paper by name, as PyG datasets."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def Physics(root: str | None = None) -> Dataset:
 
 
 def OgbnArxiv(root: str | None = None) -> Dataset:
-    r"""The ogbn-arxiv citation graph: 169,343 nodes, 2,315,598 edges in both
-    directions, 128 features, 40 classes, split by year. The raw files are
-    looked for in the folder :obj:`ogbn_arxiv`, as OGB stores them.
+    r"""The ogbn-arxiv citation graph: 169,343 nodes, 2,315,598 directed edges
+    (both directions counted), 128 features, 40 classes, split by year. The raw
+    files are read from the folder :obj:`ogbn_arxiv`, in the layout of OGB.
     """
     return OGBNodes(_root(root, 'ogbn_arxiv', ('raw', 'split')), 'ogbn-arxiv', 'time')
 
 
 def OgbnProducts(root: str | None = None) -> Dataset:
     r"""The ogbn-products co-purchase graph: 2,449,029 nodes, 123.7 million
-    edges in both directions, 100 features, 47 classes, split by sales. The
-    raw files are looked for in the folder :obj:`ogbn_products`.
+    directed edges (both directions counted), 100 features, 47 classes, split by
+    sales. The raw files are read from the folder :obj:`ogbn_products`.
     """
     root = _root(root, 'ogbn_products', ('raw', 'split'))
     return OGBNodes(root, 'ogbn-products', 'sales_ranking')
@@ -110,7 +110,7 @@ def load_source(name: str, largest_component: bool = False, random_split: bool =
         dataset = SOURCES[name]()
     except OSError as error:
         raise SourceError(
-            f"'{name}' could not be loaded: its raw files are not below '{_folder(None)}' and "
+            f"'{name}' could not be loaded: its raw files are not in '{_folder(None)}', and "
             f'downloading them failed ({error}). Set $CGT_DATA_ROOT to a folder that has them'
         ) from error
     steps: list[Callable[[Data], Data]] = []
@@ -134,8 +134,8 @@ def _folder(root: str | None) -> Path:
 
 
 def _root(root: str | None, name: str, parts: Sequence[str] = ('raw',)) -> str:
-    r"""The folder that is worked in. Raw files in a folder that must not be
-    written to are used through links in the user's cache folder.
+    r"""The root folder of a dataset. If the raw files are in a read-only folder, it
+    is a folder in the user's cache with links to them.
     """
     folder = _folder(root) / name
     if not all((folder / part).is_dir() for part in parts) or _may_write(folder):
@@ -143,7 +143,7 @@ def _root(root: str | None, name: str, parts: Sequence[str] = ('raw',)) -> str:
     base = cache_folder() / 'linked'
     links = {base / name / part: (folder / part).resolve() for part in parts}
     if any(not link.is_symlink() or link.resolve() != raw for link, raw in links.items()):
-        # Links to other files, and what was made of them, are of no use.
+        # The links point to other files: remove them and the files that were processed from them.
         shutil.rmtree(base / name, ignore_errors=True)
         (base / name).mkdir(parents=True)
         for link, raw in links.items():
@@ -152,5 +152,5 @@ def _root(root: str | None, name: str, parts: Sequence[str] = ('raw',)) -> str:
 
 
 def _may_write(folder: Path) -> bool:
-    # The mode counts even for the superuser: read-only was meant.
+    # The superuser can write anywhere, so that the mode of the folder is checked, too.
     return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)

@@ -53,12 +53,12 @@ from torch_geometric_cgt.utils.memory import check_memory
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-BYTES_PER_NODE = 100  # of a forest beside its features: edges, masks and what makes them
+BYTES_PER_NODE = 100  # of a forest without its features: edges, masks and temporary tensors
 
 
 class SyntheticCGTDataset(Dataset):
-    r"""A synthetic substitute of a graph, k-anonymous or, with
-    :obj:`epsilon`, differentially private. It holds one
+    r"""A synthetic substitute of a graph: k-anonymous or, with :obj:`epsilon`,
+    differentially private. It contains one
     :class:`~torch_geometric.data.Data` object, a forest of generated
     computation graphs, and replaces the source in a PyG script.
 
@@ -69,18 +69,19 @@ class SyntheticCGTDataset(Dataset):
 
     The first construction quantizes the features, fits a
     :class:`~torch_geometric_cgt.nn.CGTGenerator` and samples from it. The
-    result is kept under :obj:`root`, and later constructions with the same
-    source and parameters load it. In a script that :obj:`torchrun` started,
-    every process must construct it: one quantizes, all fit and sample.
+    result is stored in :obj:`root`, and later constructions with the same
+    source and parameters load it. In a script that is started by
+    :obj:`torchrun`, every process must construct the dataset: one process
+    quantizes, all processes fit and sample.
 
-    :obj:`k`, :obj:`epsilon` and :obj:`delta` are short for a
-    :obj:`privacy` object. Further arguments come in three groups:
+    :obj:`k`, :obj:`epsilon` and :obj:`delta` are shortcuts for a
+    :obj:`privacy` object. There are three further arguments:
 
     ============= ================================= ==========================
-    argument      type                              what it groups
+    argument      type                              content
     ============= ================================= ==========================
-    ``privacy``   :class:`KAnonymity` or            what is promised, with all
-                  :class:`DifferentialPrivacy`      parameters of the promise
+    ``privacy``   :class:`KAnonymity` or            the promise with all its
+                  :class:`DifferentialPrivacy`      parameters
     ``generator`` :obj:`dict`                       ``num_scenes`` and
                                                     arguments of
                                                     :class:`CGTGenerator`
@@ -90,28 +91,29 @@ class SyntheticCGTDataset(Dataset):
 
     Args:
         source (Dataset or Data): A PyG dataset of one graph, or the graph.
-            Nodes with a negative label are neighbours, but no roots. A graph
+            Nodes with a negative label are neighbours, but not roots. A graph
             without masks is split 50/10/40.
         k (int, optional): The minimum number of nodes that share a feature
-            vector; 30 if not given. With :obj:`epsilon`, there is none.
+            vector. By default, 30; with :obj:`epsilon`, there is no minimum.
             (default: :obj:`None`)
         num_neighbors (list[int], optional): The fan-out of each layer.
             (default: :obj:`[5, 5]`)
         num_samples (int, optional): The number of computation graphs. By
-            default, as many as the source has labelled nodes.
+            default, the number of labelled nodes of the source.
             (default: :obj:`None`)
-        root (str, optional): Where results are kept. By default, in the
-            user's cache folder. (default: :obj:`None`)
-        epsilon (float, optional): A budget for differential privacy of the
-            whole release, instead of clusters of :obj:`k` nodes. It protects
-            one computation graph; :class:`DifferentialPrivacy` has other units.
+        root (str, optional): The folder of finished builds. By default, a
+            folder in the user's cache. (default: :obj:`None`)
+        epsilon (float, optional): The budget for differential privacy of the
+            whole release, instead of clusters of :obj:`k` nodes. Its unit is
+            one computation graph (:obj:`"record"`);
+            :class:`DifferentialPrivacy` offers other units.
             (default: :obj:`None`)
         delta (float, optional): The failure probability of differential
             privacy. By default, :math:`n^{-1.1}` for :math:`n` nodes.
             (default: :obj:`None`)
         seed (int, optional): The same seed gives the same dataset. With
-            :obj:`epsilon`, the noise is new in every build and does not follow
-            from it. (default: :obj:`0`)
+            :obj:`epsilon`, the noise does not depend on the seed and differs
+            between builds. (default: :obj:`0`)
         device (str or torch.device, optional): Where to fit and sample.
             (default: :obj:`"auto"`)
         transform (callable, optional): Applied on every access.
@@ -119,7 +121,7 @@ class SyntheticCGTDataset(Dataset):
         force_reload (bool, optional): Whether to fit again.
             (default: :obj:`False`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
-        **options (optional): The groups :obj:`privacy`, :obj:`generator` and
+        **options (optional): The arguments :obj:`privacy`, :obj:`generator` and
             :obj:`fit` of the table above.
     """
 
@@ -162,8 +164,8 @@ class SyntheticCGTDataset(Dataset):
         log: bool,
         built: Build | None = None,
     ) -> None:
-        # PyG's own download and process steps know files by name only and
-        # pickle; all input and output is ours.
+        # PyG's download and process steps identify files by name only, and pickle them. This
+        # dataset does its own input and output instead.
         super().__init__(None, transform, log=log)
         self.root = root
         self.release = release
@@ -173,7 +175,7 @@ class SyntheticCGTDataset(Dataset):
 
     @property
     def generator(self) -> CGTGenerator | TreeModel | None:
-        r"""The fitted generator; :obj:`None` for a release that was loaded."""
+        r"""The fitted generator; :obj:`None` for a loaded release."""
         return self.model.generator if isinstance(self.model, TransformerModel) else self.model
 
     @property
@@ -183,24 +185,24 @@ class SyntheticCGTDataset(Dataset):
 
     @property
     def tokens(self) -> Tensor:
-        r"""The token of each breadth-first slot, ``[num_trees, T]``; the
-        number of clusters where null.
+        r"""The token of each breadth-first slot, ``[num_trees, T]``. The number of
+        clusters is the null token.
         """
         return self.release.trees.tokens
 
     @property
     def codebook(self) -> Tensor:
-        r"""The mean feature vector of each cluster, ``[m, F]``."""
+        r"""The feature vector of each cluster, ``[m, F]``."""
         return self.release.codebook
 
     @property
     def privacy(self) -> Card:
-        r"""What is guaranteed, for which unit, and what is not."""
+        r"""The privacy card: what is guaranteed, for which unit, and what is not."""
         return self.release.privacy
 
     @property
     def card(self) -> dict[str, Any]:
-        r"""The facts that are released along: source size, parameters,
+        r"""The content of :obj:`card.json`: size of the source, parameters,
         privacy, versions and date.
         """
         return self.release.card
@@ -212,8 +214,8 @@ class SyntheticCGTDataset(Dataset):
 
     @property
     def num_node_features(self) -> int:
-        r"""The number of features of a node: that of the source, or that of a
-        public projection of them, where the card declares one.
+        r"""The number of features of a node: that of the source, or that of the
+        public projection if the card declares one.
         """
         return self.codebook.size(1)
 
@@ -221,7 +223,7 @@ class SyntheticCGTDataset(Dataset):
         return 1
 
     def get(self, idx: int) -> Data:
-        return copy.copy(self._data)  # as in-memory datasets of PyG: new object, same tensors
+        return copy.copy(self._data)  # a new object with the same tensors, as in PyG
 
     @cached_property
     def _data(self) -> Data:
@@ -229,8 +231,8 @@ class SyntheticCGTDataset(Dataset):
         check_memory(
             num_nodes * (width * self.codebook.element_size() + BYTES_PER_NODE),
             f"'dataset[0]', one graph of {num_nodes:,} nodes with {width} features each,",
-            "train from 'dataset.loader(split)', which decodes the features of a batch at a time, "
-            "or give 'dataset.stores()' to a loader of your own",
+            "train from 'dataset.loader(split)', which computes features batch by batch, "
+            "or pass 'dataset.stores()' to your own loader",
         )
         return self.trees.to_data(self.codebook)
 
@@ -240,8 +242,8 @@ class SyntheticCGTDataset(Dataset):
 
     def stores(self) -> tuple[CodebookFeatureStore, ForestGraphStore]:
         r"""The forest as a feature store and a graph store for
-        :class:`~torch_geometric.loader.NeighborLoader`; features are looked
-        up in the codebook when a batch asks for them.
+        :class:`~torch_geometric.loader.NeighborLoader`. Features are looked up in
+        the codebook batch by batch.
         """
         return (
             CodebookFeatureStore(self._forest, self.codebook),
@@ -250,7 +252,7 @@ class SyntheticCGTDataset(Dataset):
 
     def loader(self, split: str = 'train', batch_size: int = 64, **kwargs: Any) -> NeighborLoader:
         r"""A :class:`~torch_geometric.loader.NeighborLoader` over the
-        computation graphs of one split that needs no native extension.
+        computation graphs of one split. It needs no native extension.
 
         Args:
             split (str, optional): One of :obj:`"train"`, :obj:`"val"`,
@@ -272,9 +274,9 @@ class SyntheticCGTDataset(Dataset):
         )
 
     def project(self, x: Tensor) -> Tensor:
-        r"""Features of the source, or of others like it, in the space of
-        :obj:`codebook`: as they are, or under the public projection that the
-        card declares.
+        r"""Maps features of the source, or of another graph with the same
+        features, to the space of :obj:`codebook`: unchanged, or by the public
+        projection that the card declares.
 
         Args:
             x (torch.Tensor): The features, dense or sparse, ``[N, F]``.
@@ -282,20 +284,20 @@ class SyntheticCGTDataset(Dataset):
         return self.release.project(x)
 
     def save(self, folder: str | Path, accept_seeded_noise: bool = False) -> None:
-        r"""Writes what may leave the house, and nothing else: tokens, labels,
-        splits, codebook, :obj:`card.json` and a readable :obj:`README.md`.
+        r"""Writes the release, which is the part that may be published: tokens,
+        labels, splits, codebook, :obj:`card.json` and :obj:`README.md`.
 
         Args:
             folder (str): A folder that does not exist yet, or is empty.
-            accept_seeded_noise (bool, optional): Whether a private dataset
-                whose noise came from a seed may be written, which guarantees
+            accept_seeded_noise (bool, optional): Whether to write a private
+                dataset whose noise came from a seed. Such a release guarantees
                 nothing. (default: :obj:`False`)
         """
         if self.privacy.seeded_noise and not accept_seeded_noise:
             raise ValueError(
                 "The noise of this dataset was drawn from a seed ('noise_seed'), so that nothing "
-                'is guaranteed. Build it without a seed to release it; for tests, use '
-                "'save(folder, accept_seeded_noise=True)'"
+                "is guaranteed. Build the dataset without 'noise_seed' to release it; for tests, "
+                "use 'save(folder, accept_seeded_noise=True)'"
             )
         folder = Path(folder).expanduser()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -307,8 +309,9 @@ class SyntheticCGTDataset(Dataset):
     def load(
         cls, folder: str | Path, transform: Callable | None = None, log: bool = True
     ) -> SyntheticCGTDataset:
-        r"""Loads a release, with no access to the source. Nothing in the
-        release can run; a truncated or altered one is refused.
+        r"""Loads a release without access to the source. Release files cannot
+        contain code. A truncated or altered release raises
+        :class:`~torch_geometric_cgt.errors.CorruptFileError`.
 
         Args:
             folder (str): The folder that :meth:`save` wrote.
@@ -337,8 +340,8 @@ def _build(
     again: bool,
     log: bool,
 ) -> None:
-    r"""Builds a dataset into its cache folder, from where an interrupted build
-    stopped. All processes take part, the first one writes.
+    r"""Builds a dataset into its cache folder, or resumes an interrupted build. All
+    processes take part; the first one writes.
     """
     work = path.with_name(f'{path.name}.fit')
     with report_full_disk(work), ExitStack() as stack:

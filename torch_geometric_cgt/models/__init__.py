@@ -1,4 +1,4 @@
-r"""Models of token trees behind one face, and what they are conditioned on."""
+r"""Models of token trees with one common interface, scenes, and the support rule."""
 
 from torch_geometric_cgt.models.dp_transformer import PrivateGenerator
 from torch_geometric_cgt.models.histograms import PrivateHistograms

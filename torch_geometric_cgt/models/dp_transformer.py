@@ -20,24 +20,24 @@ from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately
 
 DP_SGD = 'gradients of whole trees'
 SHARES = {'roots': 0.1, 'scenes': 0.05, 'gradients': 0.85}
-BLOCK = 4096  # trees that are drawn at once
+BLOCK = 4096  # trees that are sampled at a time
 
 
 class PrivateGenerator(PrivateTreeModel):
-    r"""A :class:`~torch_geometric_cgt.nn.CGTGenerator` that learned from noisy
-    gradients, given the label and the scene of a root.
+    r"""A :class:`~torch_geometric_cgt.nn.CGTGenerator` that is trained by DP-SGD
+    and conditioned on the label and the scene of a root.
 
-    Labels have scenes as in :class:`PrivateHistograms`, from two noisy
-    histograms; all the rest is DP-SGD with one computation graph as the record
-    (:meth:`fit_privately`).
+    The scenes of each label come from two noisy histograms, as in
+    :class:`PrivateHistograms`. Everything else is learned by DP-SGD with one
+    computation graph as the record (:meth:`fit_privately`).
 
     Args:
         num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
             null.
-        num_classes (int): The number of labels, which is also that of scenes.
+        num_classes (int): The number of labels, which equals the number of
+            scenes.
         num_neighbors (list[int]): The fan-out of each layer.
-        num_trees (int): The number of trees that it will learn from, which is
-            no secret.
+        num_trees (int): The number of training trees. It is public.
         config (DPSGDConfig or dict, optional): How to train.
             (default: :obj:`None`)
     """
@@ -62,7 +62,7 @@ class PrivateGenerator(PrivateTreeModel):
         )
 
     def config(self) -> dict[str, Any]:
-        r"""The arguments that make this model again."""
+        r"""The constructor arguments of this model."""
         own = {'num_trees': self.num_trees, 'config': asdict(self.training_config)}
         return {**super().config(), **own}
 
@@ -73,12 +73,12 @@ class PrivateGenerator(PrivateTreeModel):
         sigma: dict[str, float],
         context: FitContext,
     ) -> None:
-        r"""Counts scenes and follows gradients, with noise."""
+        r"""Counts scenes with noise, then trains by DP-SGD."""
         tokens, y, generator = trees.tokens, trees.y, context.noise
-        if y.numel() > self.num_trees:  # fewer, where some were zeroed out
+        if y.numel() > self.num_trees:  # fewer trees are allowed: some may be zeroed out
             raise ValueError(
-                f'The noise was planned for {self.num_trees} trees (got {y.numel()}): there would '
-                f'be more than the number that is taken to be known'
+                f'The noise was planned for {self.num_trees} trees (got {y.numel()}): the number '
+                f'of trees must not exceed the public number'
             )
         noise = next(entry.noise for entry in entries if entry.name == DP_SGD)
         assert isinstance(noise, SampledGaussian)
@@ -89,7 +89,7 @@ class PrivateGenerator(PrivateTreeModel):
         model, config = self.generator.to(context.device), self.training_config
         fit_privately(model, tokens, y, scene, noise, config, rng, context.log).cpu()
         self.is_fitted.fill_(True)
-        draws = torch.Generator().manual_seed(0)  # no secret
+        draws = torch.Generator().manual_seed(0)  # public: it samples from the private model
         self.scenes.unfold(lambda label, scene: self.sample(label, draws, scene))
 
     def draw(self, y: Tensor, scene: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -98,7 +98,8 @@ class PrivateGenerator(PrivateTreeModel):
 
 
 def plan_gradients(config: DPSGDConfig, num_trees: int) -> list[Entry]:
-    r"""One entry per mechanism, each with its share of the budget and some noise.
+    r"""One entry per mechanism, each with its share of the budget and with noise
+    that is not calibrated yet.
 
     Args:
         config (DPSGDConfig): How to train.

@@ -1,4 +1,4 @@
-r"""A private tree model: noisy histograms of low order, with back-off."""
+r"""A private tree model: noisy histograms of tokens and numbers of children, with back-off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch_geometric_cgt.privacy.mechanisms import noisy_sums
 
 SCENE_ROOTS = 'root tokens per scene'
 UNFOLD_ROUNDS = 3
-# Parts of the budget; those of layers are divided among the layers.
+# Shares of the budget. The shares of numbers, tokens and returns are divided among the layers.
 SHARES = {
     'roots': 0.3,
     'scenes': 0.1,
@@ -31,37 +31,42 @@ SHARES = {
 
 
 class PrivateHistograms(PrivateTreeModel):
-    r"""Token trees from noisy histograms.
+    r"""A model that samples token trees from noisy histograms.
 
-    To draw a tree with a given label,
+    A tree with a given label is sampled in three steps:
 
-    1. its scene is drawn: the label that its tokens speak for, taken
-       together, which need not be the label it has;
-    2. the token of its root is drawn given label and scene;
-    3. for each slot, the number of real children is drawn, and their tokens,
-       given the scene. One of them may be a return: the token of the parent
-       of their parent, as an edge walked back gives.
+    1. The scene of the tree is drawn given its label. The scene is the label
+       that the tokens of the tree indicate together. It can differ from the
+       label of the tree.
+    2. The token of the root is drawn given label and scene.
+    3. For each slot, the number of its children and their tokens are drawn
+       given the scene. One child may be a return: it has the token of the
+       grandparent, as if the walk went back along the same edge.
 
     Each of these distributions is a histogram over trees. One tree adds a row
-    of length one at most to each of them (:class:`TreeCounts`), and Gaussian
-    noise is added to the sums. The rest is arithmetic on noisy sums: what a
-    token says of labels, and with it the scene of a tree, comes from the
-    noisy histogram of roots; distributions back off to those of lower order by
-    as much as they are noise (:meth:`back_off`); and scenes are unfolded
-    (:meth:`unfold`), so that drawn trees agree with their labels as often as
-    those of the source.
+    with a norm of at most one to each histogram (:class:`TreeCounts`), and
+    Gaussian noise is added to the sums. All other steps are arithmetic on noisy
+    sums:
+
+    * The noisy histogram of root tokens gives the label that a token indicates,
+      and with it the scene of a tree.
+    * Distributions back off to distributions of lower order in proportion to
+      their noise (:meth:`back_off`).
+    * The distribution of scenes is corrected (:meth:`unfold`) so that the tokens
+      of sampled trees indicate their label as often as in the source.
 
     Args:
         num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
             null.
-        num_classes (int): The number of labels, which is also that of scenes.
+        num_classes (int): The number of labels, which equals the number of
+            scenes.
         num_neighbors (list[int]): The fan-out of each layer.
     """
 
     name = 'histograms'
 
-    root_of_label: Tensor  # [C, m] factors of root tokens given label and scene
-    root_of_scene: Tensor  # [S, m]
+    root_of_label: Tensor  # [C, m] factor of the label in p(root token | label, scene)
+    root_of_scene: Tensor  # [S, m] factor of the scene
 
     def __init__(self, num_tokens: int, num_classes: int, num_neighbors: Sequence[int]) -> None:
         entries = plan_histograms(len(num_neighbors))
@@ -85,7 +90,7 @@ class PrivateHistograms(PrivateTreeModel):
         sigma: dict[str, float],
         context: FitContext,
     ) -> None:
-        r"""Counts trees with noise."""
+        r"""Computes the noisy histograms and the distributions of the model."""
         tokens, y, generator = trees.tokens, trees.y, context.noise
         size, scenes = (self.num_classes, self.num_tokens), self.scenes
         scene = scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
@@ -105,7 +110,7 @@ class PrivateHistograms(PrivateTreeModel):
         self.root_of_label.copy_(a)
         self.root_of_scene.copy_(b)
         self.is_fitted.fill_(True)
-        rng = torch.Generator().manual_seed(0)  # of draws, which are no secret
+        rng = torch.Generator().manual_seed(0)  # public: it samples from the private model
         for _ in range(UNFOLD_ROUNDS):
             scenes.unfold(lambda label, scene: self.sample(label, rng, scene))
             joint = scenes.scene * scenes.label[:, None]
@@ -119,7 +124,7 @@ class PrivateHistograms(PrivateTreeModel):
         prior: Tensor,
         generator: torch.Generator | None,
     ) -> Tensor:
-        r"""Numbers and tokens of the children of one layer."""
+        r"""Fits the distributions of the children in one layer. Returns that of their tokens."""
         depth, num_scenes = layer.layer, self.num_classes
         name = numbers(depth)
         noisy = layer.count_numbers(scene, num_scenes).noisy(sigma[name], generator)
@@ -136,10 +141,10 @@ class PrivateHistograms(PrivateTreeModel):
     def draw(self, y: Tensor, scene: Tensor, generator: torch.Generator | None) -> Tensor:
         root = torch.empty_like(y)
         for label in y.unique():
-            mine = y == label
-            rest = self.scenes.root[label]
-            rows = token_rows(self.root_of_label[label], self.root_of_scene, rest)
-            root[mine] = draw_columns(rows, scene[mine], generator)
+            has_label = y == label
+            fallback = self.scenes.root[label]
+            rows = token_rows(self.root_of_label[label], self.root_of_scene, fallback)
+            root[has_label] = draw_columns(rows, scene[has_label], generator)
         layers = [root[:, None]]
         for depth in range(1, self.shape.depth + 1):
             layers.append(self._draw_layer(depth, layers, scene, generator))
@@ -152,7 +157,7 @@ class PrivateHistograms(PrivateTreeModel):
         scene: Tensor,
         generator: torch.Generator | None,
     ) -> Tensor:
-        r"""Draws the child slots of the last layer so far, ``[B, P * f]``."""
+        r"""Draws the child slots of the last drawn layer, ``[B, P * f]``."""
         parents, fan_out = layers[-1], self.shape.num_neighbors[depth - 1]
         row = scene[:, None].expand_as(parents)
         number = draw_columns(self.get_buffer(f'number_{depth}'), row, generator)
@@ -172,29 +177,30 @@ class PrivateHistograms(PrivateTreeModel):
 
 
 def numbers(layer: int) -> str:
-    r"""The name of the histogram of numbers of children."""
+    r"""The entry name of the histogram of numbers of children."""
     return f'numbers of children per scene, layer {layer}'
 
 
 def tokens_of_layer(layer: int) -> str:
-    r"""The name of the histogram of tokens of children."""
+    r"""The entry name of the histogram of tokens of children."""
     return f'tokens per scene, layer {layer}'
 
 
 def returns(layer: int) -> str:
-    r"""The name of the histogram of returns."""
+    r"""The entry name of the histogram of returns."""
     return f'returns per number of children, layer {layer}'
 
 
 def plan_histograms(depth: int, noise: float = 1.0) -> list[Entry]:
-    r"""One entry per histogram, each with its share of the budget and some noise.
+    r"""One entry per histogram, each with its share of the budget and with noise
+    that is not calibrated yet.
 
-    The rows are computation graphs. Leaving one out moves each histogram by
-    1 at most.
+    The rows are computation graphs. Removing one row moves each histogram by a
+    norm of at most 1.
 
     Args:
         depth (int): The number of layers below the root.
-        noise (float, optional): The width of the noise of all of them.
+        noise (float, optional): The width of the noise of all entries.
             (default: :obj:`1.0`)
     """
 
@@ -216,12 +222,12 @@ def plan_histograms(depth: int, noise: float = 1.0) -> list[Entry]:
 
 @dataclass(frozen=True)
 class TreeCounts:
-    r"""Counts of many trees, each with a weight that makes no tree too long.
+    r"""Weighted counts of trees, so that each tree adds a vector of bounded norm.
 
-    A tree that fills several bins is a row of weighted counts. The weight is
-    one over the root of the number of counts that a tree can have, so that
-    counts in different bins make a row of length one at most. Where a tree
-    fills one bin several times, its row can be longer: it is shortened to one.
+    The counts of a tree are a row of the histogram's bins. Each count has the
+    weight one over the root of the largest number of counts of a tree, so that
+    counts in different bins give a row with a norm of at most one. A tree with
+    several counts in one bin can have a larger norm; its row is clipped to one.
 
     Args:
         tree (torch.Tensor): The tree of each count, ``[c]``.
@@ -238,32 +244,32 @@ class TreeCounts:
     most: int
 
     def rows(self) -> Tensor:
-        r"""One row per tree before it is shortened, ``[n, bins]``, sparse."""
+        r"""One row per tree before clipping, ``[n, bins]``, sparse."""
         value = torch.full(self.bin.shape, 1 / math.sqrt(self.most), dtype=torch.double)
         size = (self.num_trees, math.prod(self.size))
         index = torch.stack([self.tree, self.bin])
         return torch.sparse_coo_tensor(index, value, size, check_invariants=True).coalesce()
 
     def noisy(self, sigma: float, generator: torch.Generator | None = None) -> Tensor:
-        r"""The sum of all rows, each shortened to one, with Gaussian noise.
+        r"""The sum of all rows, each clipped to norm one, with Gaussian noise.
 
         Args:
             sigma (float): The standard deviation of the noise.
             generator (torch.Generator, optional): The source of random bits.
                 (default: :obj:`None`)
         """
-        everything = torch.zeros(self.num_trees, dtype=torch.long)
-        return noisy_sums(self.rows(), everything, 1, 1.0, sigma, generator).view(self.size)
+        one_bin = torch.zeros(self.num_trees, dtype=torch.long)
+        return noisy_sums(self.rows(), one_bin, 1, 1.0, sigma, generator).view(self.size)
 
 
 @dataclass(frozen=True)
 class Layer:
-    r"""One layer of some trees, as children of the one above.
+    r"""One layer of token trees, as children of the layer above.
 
     Args:
         tokens (torch.Tensor): Token trees, ``[n, T]``.
         shape (TreeShape): The geometry of the trees.
-        layer (int): The layer of the children, one or more.
+        layer (int): The layer of the children, at least one.
         num_tokens (int): The number of tokens.
     """
 
@@ -279,19 +285,19 @@ class Layer:
 
     @property
     def children(self) -> Tensor:
-        r"""The tokens of their child slots, ``[n, P, f]``."""
+        r"""The tokens of the child slots of each parent, ``[n, P, f]``."""
         slots = self.tokens[:, self.shape.layer_slice(self.layer)]
         return slots.unflatten(1, (-1, self.shape.num_neighbors[self.layer - 1]))
 
     @property
     def number(self) -> Tensor:
-        r"""The number of real children of each parent, ``[n, P]``."""
+        r"""The number of children of each parent without null slots, ``[n, P]``."""
         return (self.children != self.num_tokens).sum(dim=2)
 
     @property
     def returns(self) -> Tensor:
-        r"""The first child of each parent that has the token of the parent's
-        own parent, as an edge walked back has, ``[n, P, f]``.
+        r"""Whether a child is a return: the first child of its parent that has
+        the token of its grandparent, ``[n, P, f]``.
         """
         if self.layer == 1:
             return torch.zeros_like(self.children, dtype=torch.bool)
@@ -300,39 +306,39 @@ class Layer:
         same = (self.children == above[:, :, None]) & (self.children != self.num_tokens)
         return same & (same.cumsum(dim=2) == 1)
 
-    def count_numbers(self, group: Tensor, num_groups: int) -> TreeCounts:
-        r"""How many children the real parents have, per group of trees.
+    def count_numbers(self, scene: Tensor, num_scenes: int) -> TreeCounts:
+        r"""Counts the numbers of children of the non-null parents, per scene.
 
         Args:
-            group (torch.Tensor): The group of each tree, ``[n]``.
-            num_groups (int): The number of groups.
+            scene (torch.Tensor): The scene of each tree, ``[n]``.
+            num_scenes (int): The number of scenes.
         """
         tree, parent = (self.parents != self.num_tokens).nonzero().t()
-        size = (num_groups, self.children.size(2) + 1)
+        size = (num_scenes, self.children.size(2) + 1)
         value = self.number[tree, parent]
-        return self._count(tree, group[tree] * size[1] + value, size, self.parents.size(1))
+        return self._count(tree, scene[tree] * size[1] + value, size, self.parents.size(1))
 
-    def count_tokens(self, group: Tensor, num_groups: int) -> TreeCounts:
-        r"""The tokens of real children, but for returns, per group of trees.
+    def count_tokens(self, scene: Tensor, num_scenes: int) -> TreeCounts:
+        r"""Counts the tokens of the children that are not returns, per scene.
 
         Args:
-            group (torch.Tensor): The group of each tree, ``[n]``.
-            num_groups (int): The number of groups.
+            scene (torch.Tensor): The scene of each tree, ``[n]``.
+            num_scenes (int): The number of scenes.
         """
         new = (self.children != self.num_tokens) & ~self.returns
         tree, parent, slot = new.nonzero().t()
         token = self.children[tree, parent, slot]
-        size = (num_groups, self.num_tokens)
-        return self._count(tree, group[tree] * size[1] + token, size, new[0].numel())
+        size = (num_scenes, self.num_tokens)
+        return self._count(tree, scene[tree] * size[1] + token, size, new[0].numel())
 
     def count_returns(self) -> TreeCounts:
-        r"""How many of the parents with one, two, ... real children have a
-        return among them (second column) or not (first column).
+        r"""Counts the parents without a return (first column) and with one
+        (second column), per number of children (rows: one, two, ...).
         """
         tree, parent = (self.number > 0).nonzero().t()
-        some = self.returns.any(dim=2)[tree, parent].long()
+        has_return = self.returns.any(dim=2)[tree, parent].long()
         size = (self.children.size(2), 2)
-        value = (self.number[tree, parent] - 1) * 2 + some
+        value = (self.number[tree, parent] - 1) * 2 + has_return
         return self._count(tree, value, size, self.parents.size(1))
 
     def _count(self, tree: Tensor, bin: Tensor, size: tuple[int, int], most: int) -> TreeCounts:

@@ -11,28 +11,31 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models.noisy_tables import back_off, project_to_simplex, unfold
 from torch_geometric_cgt.privacy.mechanisms import noisy_histogram
 
-FLOOR = 1e-3  # of the probability of a label: no token alone rules one out
-UNFOLDED_TREES = 10_000  # that are drawn to see what the scenes of drawn trees are
+FLOOR = 1e-3  # smallest probability of a label given a token, so that no token excludes a label
+UNFOLDED_TREES = 10_000  # trees that are sampled to compare their scenes with the requested ones
 
 
 class LabelScenes(nn.Module):
-    r"""The scene of a tree is the label that its tokens speak for, taken
-    together, which need not be the label it has.
+    r"""Scenes and their distribution given the label. The scene of a tree is the
+    label that its tokens indicate together. It can differ from the label of the
+    tree.
 
-    What a token says of labels comes from a noisy histogram of the root tokens
-    of each label, and how often a label has which scene from a second one.
+    Two noisy histograms are counted. The first one holds the root tokens of each
+    label; it gives the label that a token indicates. The second one holds the
+    scenes of each label.
 
     Args:
         num_tokens (int): The number of clusters.
-        num_classes (int): The number of labels, which is also that of scenes.
+        num_classes (int): The number of labels, which equals the number of
+            scenes.
         shape (TreeShape): The geometry of the trees.
     """
 
-    label: Tensor  # [C] the distribution of labels
-    root: Tensor  # [C, m] the root tokens of a label
-    evidence: Tensor  # [m + 1, C] what a token says for each label
-    seen: Tensor  # [C, C] the scenes of a label in the source
-    scene: Tensor  # [C, C] the scenes to draw trees in
+    label: Tensor  # [C] p(label)
+    root: Tensor  # [C, m] p(root token | label)
+    evidence: Tensor  # [m + 1, C] the evidence of each token for each label
+    seen: Tensor  # [C, C] p(scene | label) in the source
+    scene: Tensor  # [C, C] p(scene | label) that trees are sampled with
 
     def __init__(self, num_tokens: int, num_classes: int, shape: TreeShape) -> None:
         super().__init__()
@@ -55,7 +58,7 @@ class LabelScenes(nn.Module):
         scene_sigma: float,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        r"""Counts roots and scenes with noise.
+        r"""Counts root tokens and scenes per label, with noise.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[n, T]``.
@@ -80,19 +83,19 @@ class LabelScenes(nn.Module):
         return scene
 
     def unfold(self, draw_trees: Callable[[Tensor, Tensor], Tensor]) -> None:
-        r"""Sets the scenes to draw trees in, so that drawn trees agree with
-        their labels as often as those of the source. It looks at drawn trees
-        alone.
+        r"""Corrects the distribution of scenes so that the tokens of sampled
+        trees indicate each label as often as in the source. It reads sampled
+        trees only and costs nothing.
 
         Args:
-            draw_trees (callable): Draws trees with given labels and scenes.
+            draw_trees (callable): Samples trees with given labels and scenes.
         """
 
-        def look(label: Tensor, scene: Tensor) -> Tensor:
+        def indicated_scenes(label: Tensor, scene: Tensor) -> Tensor:
             return scenes_of(draw_trees(label, scene), self.evidence, self.shape)
 
         repeats = max(16, UNFOLDED_TREES // self.scene.numel())
-        self.scene.copy_(unfold(self.seen, look, repeats))
+        self.scene.copy_(unfold(self.seen, indicated_scenes, repeats))
 
     def draw(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
         r"""Draws a scene per label, ``[B]``.
@@ -112,35 +115,37 @@ def count_pairs(
     sigma: float,
     generator: torch.Generator | None,
 ) -> Tensor:
-    r"""A noisy histogram to which each tree adds one count, ``size``."""
+    r"""A noisy histogram of (row, column) pairs with the shape :obj:`size`. Each
+    tree adds one count.
+    """
     index = row * size[1] + column
     return noisy_histogram(index, size[0] * size[1], sigma, generator).view(*size).double()
 
 
 def as_distribution(counts: Tensor) -> Tensor:
-    r"""Noisy counts, ``[V]``, as a distribution."""
+    r"""Converts noisy counts, ``[V]``, to a distribution."""
     total = counts.sum().clamp(min=1).view(1)
     return project_to_simplex(counts[None], total)[0] / total
 
 
 def draw_columns(table: Tensor, row: Tensor, generator: torch.Generator | None) -> Tensor:
-    r"""Draws one column per given row of a table of probabilities."""
+    r"""Draws one column for each given row of a table of probabilities."""
     cumulated = table.cumsum(dim=1)
     cumulated = cumulated / cumulated[:, -1:]
     chance = torch.rand(row.shape, dtype=torch.double, generator=generator, device=row.device)
     offset = torch.arange(table.size(0), device=table.device)[:, None]
-    ends = (cumulated + offset).flatten()  # each row behind the one before
+    ends = (cumulated + offset).flatten()  # row i covers the interval (i, i + 1]
     found = torch.searchsorted(ends, chance.clamp(max=1 - 1e-9) + row, right=True)
     return found - row * table.size(1)
 
 
 def label_evidence(token_given_label: Tensor, label: Tensor) -> Tensor:
-    r"""What each token says for each label, ``[m + 1, C]``, in nats; the last
-    row, of null, says nothing.
+    r"""The evidence of each token for each label: the centred logarithm of
+    p(label | token), ``[m + 1, C]``. The last row, of the null token, is zero.
 
     Args:
-        token_given_label (torch.Tensor): The distribution of the tokens of
-            roots, ``[C, m]``.
+        token_given_label (torch.Tensor): The distribution of root tokens of
+            each label, ``[C, m]``.
         label (torch.Tensor): The distribution of labels, ``[C]``.
     """
     joint = (token_given_label * label[:, None]).t()  # [m, C]
@@ -152,15 +157,15 @@ def label_evidence(token_given_label: Tensor, label: Tensor) -> Tensor:
 
 
 def scenes_of(tokens: Tensor, evidence: Tensor, shape: TreeShape) -> Tensor:
-    r"""The label that the tokens of each tree speak for, ``[B]``.
+    r"""The label that the tokens of each tree indicate, ``[B]``: the one with
+    the largest sum of evidence.
 
-    Each token counts half as much as one in the layer above. A scene is a
-    function of its own tree and of :obj:`evidence` alone, whatever the label
-    of the root is.
+    The weight of a token halves with each layer. A scene depends on the tokens
+    of its tree and on :obj:`evidence` only, not on the label of the root.
 
     Args:
         tokens (torch.Tensor): Token trees, ``[B, T]``.
-        evidence (torch.Tensor): What each token says, see
+        evidence (torch.Tensor): The evidence of each token, see
             :meth:`label_evidence`.
         shape (TreeShape): The geometry of the trees.
     """
@@ -171,9 +176,9 @@ def scenes_of(tokens: Tensor, evidence: Tensor, shape: TreeShape) -> Tensor:
 
 
 def agreement_prior(joint: Tensor) -> Tensor:
-    r"""What is expected of the scenes of each label, ``[C, C]``, from two
-    numbers that noise hardly touches: how often scene and label agree, and how
-    often each scene occurs.
+    r"""A prior of the scenes of each label, ``[C, C]``. It is computed from
+    quantities with little noise: the frequency with which scene and label are
+    equal, and the frequency of each scene.
 
     Args:
         joint (torch.Tensor): The distribution of label and scene, ``[C, C]``.

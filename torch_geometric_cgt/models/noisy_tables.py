@@ -1,4 +1,4 @@
-r"""From noisy histograms to distributions, and from these to joint tables."""
+r"""Distributions from noisy histograms: back-off, coupling of margins, and unfolding."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-COMMON = 0.1  # of what a row backs off to is the distribution of all rows: nothing is impossible
-STEPS = 50  # of fitting to margins, after which they hold to a few digits
+COMMON = 0.1  # weight of the distribution of all rows in a prior, so that nothing is impossible
+STEPS = 50  # of iterative proportional fitting; margins then hold to a few digits
 UNFOLD_STEPS = 100
-LEAST = 1e-6  # of the probability of a scene
+LEAST = 1e-6  # smallest probability of a scene
 
 
 def project_to_simplex(x: Tensor, total: Tensor) -> Tensor:
-    r"""The nearest rows that are nowhere negative and have given sums: the most
-    likely counts, given counts with Gaussian noise.
+    r"""Projects rows to the nearest non-negative rows with given sums. These are
+    the most likely counts, given counts with Gaussian noise.
 
     Args:
         x (torch.Tensor): The rows, ``[K, V]``.
@@ -42,13 +42,14 @@ def marginal(noisy: Tensor, sigma: float) -> Tensor:
 def back_off(noisy: Tensor, sigma: float, prior: Tensor | None = None) -> Tensor:
     r"""The distribution of each row of a noisy histogram, ``[K, V]``.
 
-    What a row differs by from its expectation, under a distribution of lower
-    order, is noise and signal. The variance of noise is known. That of the
-    signal is taken to grow with the expectation, and how fast it does is what
-    the whole histogram shows beyond noise. Each difference is shortened to the
-    part that is signal (empirical Bayes), and what is left is projected to
-    counts that are nowhere negative. Without noise, rows are as counted;
-    with much noise, they are those of lower order.
+    A prior of lower order gives the expected counts of a row. The difference
+    between noisy and expected counts is the sum of signal and noise. The
+    variance of the noise is known. The variance of the signal is assumed to be
+    proportional to the expected count, and the factor is estimated from the
+    whole histogram. Each difference is shrunk by the share of the signal in its
+    variance (empirical Bayes), and the result is projected to non-negative
+    counts. Without noise, the rows are the counts; with much noise, they are
+    the prior.
 
     Args:
         noisy (torch.Tensor): The noisy histogram, ``[K, V]``.
@@ -57,7 +58,7 @@ def back_off(noisy: Tensor, sigma: float, prior: Tensor | None = None) -> Tensor
             off to, ``[K, V]``. By default, that of all rows together.
             (default: :obj:`None`)
     """
-    total = noisy.sum(dim=1).clamp(min=sigma)  # less than the noise is nothing
+    total = noisy.sum(dim=1).clamp(min=sigma)  # a smaller sum cannot be distinguished from noise
     common = marginal(noisy, sigma)
     prior = common if prior is None else (1 - COMMON) * prior + COMMON * common
     expected = total[:, None] * prior
@@ -73,11 +74,11 @@ def _normalise(x: Tensor) -> Tensor:
 
 
 def couple(label_scene: Tensor, label_token: Tensor, scene_token: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The joint distribution of label, scene and token that has given margins
-    and says nothing beyond them.
+    r"""The joint distribution of label, scene and token with given margins and
+    maximum entropy.
 
     It is a product, :math:`p(t | y, s) \propto a_{yt} b_{st}`, and is found by
-    fitting to one margin after the other.
+    iterative proportional fitting.
 
     Args:
         label_scene (torch.Tensor): The margin of label and scene, ``[C, S]``.
@@ -96,8 +97,8 @@ def couple(label_scene: Tensor, label_token: Tensor, scene_token: Tensor) -> tup
 
 
 def couple_again(label_scene: Tensor, label_token: Tensor, b: Tensor) -> Tensor:
-    r"""The factor :math:`a` for another margin of label and scene, with
-    :math:`b` as it is.
+    r"""Refits the factor :math:`a` to another margin of label and scene.
+    :math:`b` stays fixed.
 
     Args:
         label_scene (torch.Tensor): The margin of label and scene, ``[C, S]``.
@@ -117,8 +118,8 @@ def token_rows(a: Tensor, b: Tensor, rest: Tensor) -> Tensor:
     Args:
         a (torch.Tensor): The factor of the label, ``[m]``.
         b (torch.Tensor): The factor of scenes, ``[S, m]``.
-        rest (torch.Tensor): What is drawn from where the factors leave
-            nothing, ``[m]``.
+        rest (torch.Tensor): The distribution of scenes for which the product of
+            the factors is zero, ``[m]``.
     """
     rows = a * b
     total = rows.sum(dim=1, keepdim=True)
@@ -126,18 +127,18 @@ def token_rows(a: Tensor, b: Tensor, rest: Tensor) -> Tensor:
 
 
 def unfold(seen: Tensor, draw_scenes: Callable[[Tensor, Tensor], Tensor], repeats: int) -> Tensor:
-    r"""The scenes to draw trees in so that the trees have, on average, the
-    scenes that were seen.
+    r"""The distribution of requested scenes for which sampled trees have, on
+    average, the scenes of the source, ``[C, S]``.
 
-    A tree that is drawn in one scene may look like one of another. How often
-    it does is counted on drawn trees, and undone (Richardson, 1972; Lucy,
-    1974).
+    The tokens of a tree that is sampled with one scene may indicate another.
+    The frequency of this is counted on sampled trees and inverted by
+    deconvolution (Richardson, 1972; Lucy, 1974).
 
     Args:
-        seen (torch.Tensor): The distribution of scenes per label, ``[C, S]``.
-        draw_scenes (callable): Draws trees with given labels and scenes, and
-            returns the scenes that they look like.
-        repeats (int): The number of trees of each label and scene.
+        seen (torch.Tensor): The scenes of each label in the source, ``[C, S]``.
+        draw_scenes (callable): Samples trees with given labels and scenes, and
+            returns the scenes that their tokens indicate.
+        repeats (int): The number of trees per label and scene.
     """
     num_labels, num_scenes = seen.shape
     pair = torch.arange(seen.numel()).repeat_interleave(repeats)
@@ -145,15 +146,15 @@ def unfold(seen: Tensor, draw_scenes: Callable[[Tensor, Tensor], Tensor], repeat
     found = torch.bincount(
         pair * num_scenes + draw_scenes(label, scene), minlength=seen.numel() * num_scenes
     )
-    look = found.view(num_labels, num_scenes, num_scenes).double() / repeats  # [C, S, S]
+    confusion = found.view(num_labels, num_scenes, num_scenes).double() / repeats  # [C, S, S]
     scenes = seen + LEAST
     for _ in range(UNFOLD_STEPS):
-        predicted = torch.einsum('ys,yst->yt', scenes, look)
-        scenes = scenes * torch.einsum('yst,yt->ys', look, _ratio(seen, predicted))
+        predicted = torch.einsum('ys,yst->yt', scenes, confusion)
+        scenes = scenes * torch.einsum('yst,yt->ys', confusion, _ratio(seen, predicted))
         scenes = (scenes + LEAST) / (scenes + LEAST).sum(dim=1, keepdim=True)
     return scenes
 
 
 def _ratio(x: Tensor, y: Tensor) -> Tensor:
-    r"""The quotient, zero where the divisor is."""
+    r"""The quotient; zero if the divisor is not positive."""
     return torch.where(y > 0, x / y, 0.0)

@@ -1,4 +1,4 @@
-r"""The support rule: trees show only paths that enough source roots show."""
+r"""The support rule: generated trees contain only paths of enough source roots."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
 
-NUM_DRAWS = 5  # computation graphs of each source root in which paths are looked for
+NUM_DRAWS = 5  # computation graphs per source root that paths are counted in
 
 
 @dataclass(frozen=True)
 class PathIndex:
-    r"""The distinct (label, path from the root) of some token trees.
+    r"""The distinct (label, path from the root) pairs of token trees.
 
     A path of layer :math:`l` is a label with the tokens of :math:`l + 1` slots,
-    root first. Its key is the number of the path to its parent and its own
-    token, so that the paths below one parent follow each other.
+    root first. Its key combines the number of its parent path and its last
+    token, so that the paths below one parent are contiguous.
 
     Args:
         keys (tuple[torch.Tensor, ...]): For each layer, the keys of its paths
             in ascending order.
-        num_tokens (int): The number of tokens, which is also the null one.
+        num_tokens (int): The number of tokens, which is also the null token.
         shape (TreeShape): The geometry of the trees.
     """
 
@@ -33,12 +33,12 @@ class PathIndex:
 
     @classmethod
     def of(cls, tokens: Tensor, y: Tensor, num_tokens: int, shape: TreeShape) -> PathIndex:
-        r"""Finds the paths of some trees.
+        r"""Collects the paths of token trees.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[n, T]``.
             y (torch.Tensor): The label of each root, ``[n]``.
-            num_tokens (int): The number of tokens, which is also the null one.
+            num_tokens (int): The number of tokens, which is also the null token.
             shape (TreeShape): The geometry of the trees.
         """
         keys: list[Tensor] = []
@@ -52,9 +52,8 @@ class PathIndex:
         return cls(tuple(keys), num_tokens, shape)
 
     def find(self, tokens: Tensor, y: Tensor) -> Tensor:
-        r"""The number of the path that leads to each slot, counted within its
-        layer, ``[n, T]``; :obj:`-1` where the slot is null or the path is not
-        among these.
+        r"""The number of the path to each slot within its layer, ``[n, T]``;
+        :obj:`-1` if the slot is null or the path is not in the index.
         """
         found: list[Tensor] = []
         above = y.long()[:, None]
@@ -66,8 +65,8 @@ class PathIndex:
         return torch.cat(found, dim=1)
 
     def step(self, layer: int, above: Tensor, token: Tensor) -> Tensor:
-        r"""One token further: the paths of a layer below some paths of the
-        layer before, or below labels in layer zero.
+        r"""Extends paths of the layer above by one token each. In layer zero,
+        labels are extended.
         """
         return lookup(self.keys[layer], path_key(above, token, self.num_tokens))
 
@@ -83,7 +82,7 @@ class PathIndex:
 
 @dataclass(frozen=True)
 class PathSupport:
-    r"""How many distinct source roots show each (label, path).
+    r"""The number of distinct source roots whose trees contain each (label, path).
 
     Args:
         index (PathIndex): The paths of the source.
@@ -108,10 +107,10 @@ class PathSupport:
         r"""Counts the roots of source trees.
 
         Args:
-            tokens (torch.Tensor): Token trees of the source, ``[n, T]``; one
-                root may have several.
+            tokens (torch.Tensor): Token trees of the source, ``[n, T]``. A
+                root may have several trees.
             y (torch.Tensor): The label of each tree, ``[n]``.
-            num_tokens (int): The number of tokens, which is also the null one.
+            num_tokens (int): The number of tokens, which is also the null token.
             shape (TreeShape): The geometry of the trees.
             root (torch.Tensor, optional): The root of each tree, ``[n]``. By
                 default, every tree has a root of its own.
@@ -129,8 +128,8 @@ class PathSupport:
         return cls(index, tuple(roots), num_roots)
 
     def count(self, tokens: Tensor, y: Tensor) -> Tensor:
-        r"""The number of roots that show the path to each slot, ``[n, T]``; zero
-        where nobody does, and in null slots.
+        r"""The number of source roots with the path to each slot, ``[n, T]``;
+        zero for null slots and for paths that are not in the source.
         """
         found = self.index.find(tokens, y)
         counts = torch.zeros_like(found)
@@ -143,15 +142,15 @@ class PathSupport:
 
 
 def path_key(above: Tensor, token: Tensor, num_tokens: int) -> Tensor:
-    r"""The key of a path: what is above it, and its last token; negative where
-    that is null or lies below nothing.
+    r"""The key of a path, from the number of its parent path and its last token;
+    :obj:`-1` if the token is null or there is no parent path.
     """
     key = above * (num_tokens + 1) + token.long()
     return key.masked_fill((above < 0) | (token == num_tokens), -1)
 
 
 def lookup(keys: Tensor, key: Tensor) -> Tensor:
-    r"""The place of each key among ascending keys, :obj:`-1` where it is not there."""
+    r"""The position of each key in a sorted list of keys; :obj:`-1` if it is not in the list."""
     if keys.numel() == 0:
         return torch.full_like(key, -1)
     place = torch.searchsorted(keys, key.contiguous()).clamp_(max=keys.numel() - 1)
@@ -159,28 +158,30 @@ def lookup(keys: Tensor, key: Tensor) -> Tensor:
 
 
 class SupportRule:
-    r"""Redraws the slots of token trees whose (label, path from the root) is
-    shown by too few source roots.
+    r"""Replaces the slots of generated trees whose (label, path from the root)
+    has too little support. The support of a path is the number of source roots
+    whose trees contain it.
 
-    Trees are walked from the root down. A slot with enough support stays as it
-    is. Any other is drawn anew among the tokens with which its path has
-    enough, with the weight that they have in the source below the same
-    (label, parent token), at the root below the label; where there is no such
-    token, the slot and all below it become null. Afterwards, every (label,
-    path) of every tree is shown by at least :obj:`min_support` source roots.
+    Trees are processed from the root down. A slot whose path has enough support
+    is kept. Otherwise, its token is drawn from the tokens that give the path
+    enough support. The weight of a token is its frequency in the source below
+    the same (label, parent token); for the root, below the same label. If no
+    token gives enough support, the slot and all slots below it become null.
+    In the result, every (label, path) has a support of at least
+    :obj:`min_support`.
 
-    This is anonymity of paths, not differential privacy: which paths have
-    enough support is read off the source as it is.
+    This is anonymity of paths, not differential privacy: the support of a path
+    is counted in the source without noise.
 
     Args:
         tokens (torch.Tensor): Token trees of the source, ``[m, T]``.
         y (torch.Tensor): The label of each source tree, ``[m]``.
-        min_support (int): The number of source roots that must show a path.
-        num_tokens (int): The number of tokens, which is also the null one.
+        min_support (int): The minimum number of source roots of a path.
+        num_tokens (int): The number of tokens, which is also the null token.
         shape (TreeShape): The geometry of the trees.
-        root (torch.Tensor, optional): The root of each source tree, ``[m]``,
-            where roots have several trees. By default, every tree has a root
-            of its own. (default: :obj:`None`)
+        root (torch.Tensor, optional): The root of each source tree, ``[m]``, if
+            roots have several trees. By default, every tree has a root of its
+            own. (default: :obj:`None`)
     """
 
     def __init__(
@@ -200,12 +201,13 @@ class SupportRule:
         self.weights = _sibling_weights(self.support, tokens, y)
 
     def __call__(self, tokens: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
-        r"""Trees that keep the rule, ``[n, T]``, of the type of :obj:`tokens`.
+        r"""Returns trees that satisfy the rule, ``[n, T]``, with the data type of
+        :obj:`tokens`.
 
         Args:
             tokens (torch.Tensor): Generated token trees, ``[n, T]``.
-            y (torch.Tensor): The label of each of them, ``[n]``, among those
-                of the source.
+            y (torch.Tensor): The label of each generated tree, ``[n]``. Each
+                label must occur in the source.
             rng (torch.Generator): The source of randomness.
         """
         index = self.support.index
@@ -217,8 +219,8 @@ class SupportRule:
                 above = above.repeat_interleave(shape.num_neighbors[layer - 1], dim=1)
             slots = tokens[:, shape.layer_slice(layer)].long()
             path = index.step(layer, above, slots)
-            wanted = (slots != num_tokens) & (above >= 0)
-            redraw = wanted & ~_at(self.enough[layer], path)
+            is_reachable = (slots != num_tokens) & (above >= 0)
+            redraw = is_reachable & ~_is_marked(self.enough[layer], path)
             path[redraw] = self._draw(layer, above[redraw], rng)
             token = torch.where(path >= 0, _take(index.tokens(layer), path), num_tokens)
             out[:, shape.layer_slice(layer)] = token.to(out.dtype)
@@ -227,23 +229,23 @@ class SupportRule:
 
     def _draw(self, layer: int, above: Tensor, rng: torch.Generator) -> Tensor:
         r"""Draws one path with enough support below each path of the layer
-        before, :obj:`-1` where there is none. Paths below one parent follow
-        each other.
+        above; :obj:`-1` if there is none.
         """
         allowed = self.enough[layer].nonzero().view(-1)
         step = self.support.index.num_tokens + 1
         keys = self.support.index.keys[layer][allowed]
+        # The paths below one parent are contiguous.
         first, last = (torch.searchsorted(keys, x) for x in (above * step, (above + 1) * step))
         weight = self.weights[layer][allowed]
         total = torch.cat([weight.new_zeros(1), weight.cumsum(dim=0)])
         uniform = torch.rand(above.numel(), dtype=torch.double, generator=rng)
-        at = total[first] + uniform * (total[last] - total[first])
-        chosen = torch.searchsorted(total, at, right=True) - 1
-        chosen = torch.minimum(torch.maximum(chosen, first), last - 1)  # rounding
+        point = total[first] + uniform * (total[last] - total[first])
+        chosen = torch.searchsorted(total, point, right=True) - 1
+        chosen = torch.minimum(torch.maximum(chosen, first), last - 1)  # against rounding errors
         return torch.where(last > first, _take(allowed, chosen), -1)
 
     def _check_labels(self) -> None:
-        r"""Every label must have a root to start from."""
+        r"""Raises :class:`ValueError` if a label has no root token with enough support."""
         label, roots = self.support.index.labels(0), self.support.roots[0]
         best = torch.zeros(int(label.max()) + 1, dtype=torch.long)
         best = best.scatter_reduce(0, label, roots, 'amax')[label.unique()]
@@ -251,21 +253,21 @@ class SupportRule:
         if missing:
             raise ValueError(
                 f"'min_support' = {self.min_support} leaves the labels {missing} without a root, "
-                f'as no cluster has so many nodes of them: use at most {int(best.min())}, or a '
-                f'larger k'
+                f'because no cluster has that many nodes with these labels: use at most '
+                f'{int(best.min())}, or a larger k'
             )
 
 
 def check_min_support(min_support: int) -> None:
-    r"""Raises an error unless it is a positive number."""
+    r"""Raises a :class:`ValueError` unless :obj:`min_support` is at least one."""
     if min_support < 1:
         raise ValueError(f"'min_support' must be at least 1 (got {min_support})")
 
 
 def _sibling_weights(support: PathSupport, tokens: Tensor, y: Tensor) -> list[Tensor]:
-    r"""For each layer, how often the last token of each path occurs in the
-    source below its (label, parent token), in any layer; at the root, below
-    its label.
+    r"""For each layer and path, how often the last token of the path occurs in
+    the source below the same (label, parent token), in any layer. For the root,
+    the number of source roots of the path.
     """
     index, step = support.index, support.index.num_tokens + 1
     parent = tokens[:, index.shape.parent[1:]].long()
@@ -281,12 +283,12 @@ def _sibling_weights(support: PathSupport, tokens: Tensor, y: Tensor) -> list[Te
 
 
 def _take(values: Tensor, place: Tensor) -> Tensor:
-    r"""The values at some places; any value where the place is negative."""
+    r"""The values at given positions; an arbitrary value if the position is negative."""
     if values.numel() == 0:
         return torch.zeros_like(place)
     return values[place.clamp(min=0)]
 
 
-def _at(mask: Tensor, place: Tensor) -> Tensor:
-    r"""Whether places are there and in the mask."""
+def _is_marked(mask: Tensor, place: Tensor) -> Tensor:
+    r"""Whether a position is not negative and its value in the mask is true."""
     return (place >= 0) & _take(mask, place).bool()

@@ -1,4 +1,4 @@
-r"""The part that all private tree models share: noise that was paid for, and scenes."""
+r"""The base class of private tree models: noise from ledger entries, and scenes."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from torch_geometric_cgt.models.label_scenes import LabelScenes
 from torch_geometric_cgt.models.tree_model import FitContext, TreeModel, TreeSource
 from torch_geometric_cgt.privacy import Entry, Gaussian
 
-STAGE = 'sequence model'  # of the ledger
+STAGE = 'sequence model'  # stage of the ledger
 ROOTS, SCENES = 'root tokens per label', 'scenes per label'
 
 
 class PrivateTreeModel(TreeModel):
-    r"""A model of token trees that learns through noise.
+    r"""A differentially private model of token trees.
 
-    A tree is drawn in two steps: its scene given its label
-    (:class:`LabelScenes`), and the tree given both. Its weights and tables are
-    private, and so is what is drawn from them, for the unit :obj:`"record"`:
-    one computation graph with its label. Tokens must be functions of the rows
-    of their nodes and of private centres.
+    A tree is sampled in two steps: its scene given its label
+    (:class:`LabelScenes`), and the tree given both. The weights and tables of
+    the model, and all trees that are sampled from it, are private for the unit
+    :obj:`"record"`: one computation graph with its label. The token of a node
+    must depend on its own features and on private cluster centres only.
 
     Args:
         num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
             null.
-        num_classes (int): The number of labels, which is also that of scenes.
+        num_classes (int): The number of labels, which equals the number of
+            scenes.
         num_neighbors (list[int]): The fan-out of each layer.
-        entries (list[Entry]): The mechanisms that it runs, with their shares
-            of the budget and some noise.
+        entries (list[Entry]): The mechanisms of :meth:`fit`, with their shares
+            of the budget and with noise that is not calibrated yet.
     """
 
     is_fitted: Tensor
@@ -57,15 +58,16 @@ class PrivateTreeModel(TreeModel):
         return self.num_classes
 
     def entries(self) -> list[Entry]:
-        r"""The mechanisms, for a ledger: before :meth:`fit` with their shares
-        of the budget and some noise, afterwards as they ran.
+        r"""The mechanisms of :meth:`fit`, for a ledger. Before :meth:`fit`, they
+        have their shares of the budget and noise that is not calibrated yet;
+        afterwards, they have the noise that was added.
         """
         return list(self._entries)
 
     def fit(self, source: TreeSource, context: FitContext | None = None) -> dict[str, Any]:
-        r"""Learns from one tree of each root, with the noise that was paid for:
-        :obj:`context.entries` must hold those of :meth:`entries` with the noise
-        that a ledger found; others may be among them.
+        r"""Learns from one tree of each root, with the noise of the ledger.
+        :obj:`context.entries` must contain all entries of :meth:`entries`, with
+        calibrated noise. Other entries are ignored.
         """
         context = context or FitContext()
         drawn = source.trees()
@@ -91,7 +93,7 @@ class PrivateTreeModel(TreeModel):
         sigma: dict[str, float],
         context: FitContext,
     ) -> None:
-        r"""Does what :meth:`fit` says, with checked arguments.
+        r"""Implements :meth:`fit` for checked arguments.
 
         Args:
             trees (TokenTrees): One tree of each root.
@@ -118,7 +120,7 @@ class PrivateTreeModel(TreeModel):
                 By default, scenes are drawn. (default: :obj:`None`)
         """
         if not bool(self.is_fitted):
-            raise ValueError('The model has learned nothing: call fit() first')
+            raise ValueError('The model is not fitted: call fit() first')
         y = y.long()
         scene = self.draw_scenes(y, generator) if scene is None else scene.long()
         return self.draw(y, scene, generator)
@@ -135,12 +137,12 @@ class PrivateTreeModel(TreeModel):
 def with_noise(
     planned: Sequence[Entry], given: Iterable[Entry]
 ) -> tuple[list[Entry], dict[str, float]]:
-    r"""The planned entries with the noise of given ones of the same name, and
-    the width of the noise of each histogram.
+    r"""Returns the planned entries with the noise of the given entries of the
+    same name, and the width of the noise of each histogram.
 
     Args:
-        planned (list[Entry]): What will run.
-        given (list[Entry]): What was paid for.
+        planned (list[Entry]): The mechanisms that will run.
+        given (list[Entry]): The calibrated entries of a ledger.
     """
     paid = {entry.name: entry for entry in given if entry.stage == STAGE}
     entries, sigma = [], {}
@@ -148,11 +150,14 @@ def with_noise(
         found = paid.get(entry.name)
         if found is None:
             raise ValueError(
-                f"There is no entry '{entry.name}' among those given "
+                f"There is no entry '{entry.name}' among the given entries "
                 f'({", ".join(paid) or "none of this stage"})'
             )
         if not entry.is_same_as(found):
-            raise ValueError(f"The entry '{entry.name}' is not the one that runs: got {found}")
+            raise ValueError(
+                f"The entry '{entry.name}' describes another mechanism than the one that runs "
+                f'(got {found}, expected {entry})'
+            )
         entries.append(replace(entry, noise=found.noise))
         if isinstance(found.noise, Gaussian):
             sigma[entry.name] = found.noise.sigma

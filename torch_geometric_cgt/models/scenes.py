@@ -1,4 +1,4 @@
-r"""Scenes: clusters of roots with similar neighbourhoods, and how labels are coupled to them."""
+r"""Scenes of k-anonymous builds: clustering of roots, p(scene | label), and its calibration."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from torch_geometric_cgt.sampler import InNeighbors
 from torch_geometric_cgt.sampler.neighbors import smooth
 
 NUM_COMPONENTS = 64
-TASK_WEIGHT = 2.0  # of class probabilities beside averaged features of unit variance
-SMOOTHING = 2.0  # roots of its split that are added to those of each label
-NUM_FITS = 50  # of the two margins of a table, one after the other
-LOWEST, HIGHEST, NUM_STEPS = 0.25, 8.0, 7
+TASK_WEIGHT = 2.0  # of class probabilities, relative to averaged features of unit variance
+SMOOTHING = 2.0  # pseudo-counts per label, distributed like the roots of its split
+NUM_FITS = 50  # steps of iterative proportional fitting
+LOWEST, HIGHEST, NUM_STEPS = 0.25, 8.0, 7  # of the bisection for the sharpness
 PROBE_COMPONENTS = 512
-BLOCK_ELEMENTS = 1 << 24  # features that are held at a time
-NUM_TREES = 6_000  # are drawn for each trial, at least
-MAX_ROUNDS = 4  # graphs of the size of the source
+BLOCK_ELEMENTS = 1 << 24  # elements of features per block
+NUM_TREES = 6_000  # minimum number of trees per step of the bisection
+MAX_ROUNDS = 4  # maximum number of draws per step, each of the size of the source
 
 
 def find_scenes(
@@ -42,21 +42,23 @@ def find_scenes(
     k: int,
     seed: int = 0,
 ) -> Tensor:
-    r"""Groups roots by what a GNN sees around them: cluster means, averaged
-    over two hops, and the class probabilities of a linear model that sees a
-    root, its neighbours and that average apart.
+    r"""Clusters roots with similar two-hop neighbourhoods into scenes.
 
-    A scene tells how far a neighbourhood agrees with the label of its root.
-    Labels are looked at out of fold, so that a root whose surroundings speak
-    for another label is in a scene of that other label.
+    Each root is described by the mean of the codebook rows in its two-hop
+    neighbourhood and by the class probabilities of a linear model. The input of
+    the linear model is the codebook row of the root, the mean of its neighbours
+    and the two-hop mean.
+
+    Class probabilities are predicted out of fold. A root whose neighbourhood
+    resembles that of another label is therefore in a scene of that other label.
 
     Args:
         cluster (torch.Tensor): The cluster of each node, ``[N]``.
         codebook (torch.Tensor): The mean feature vectors, ``[m, F]``.
         graph (InNeighbors): The neighbours of each node.
-        root (torch.Tensor): The nodes that are grouped, ``[n]``.
-        y (torch.Tensor): The labels of these that may be learned from, ``[n]``,
-            negative elsewhere.
+        root (torch.Tensor): The roots, ``[n]``.
+        y (torch.Tensor): The label of each root, ``[n]``. Roots with a negative
+            label do not train the linear model.
         num_scenes (int): The number of scenes.
         k (int): The minimum number of roots per scene.
         seed (int, optional): The seed of all draws. (default: :obj:`0`)
@@ -76,16 +78,15 @@ def find_scenes(
 
 
 class SceneTable:
-    r"""The number of roots of each split, label and scene, and the tables of
-    the same margins in which labels and scenes hold together more tightly.
+    r"""The number of roots of each split, label and scene, and tables with the
+    same margins but a stronger or weaker dependence of scene and label.
 
-    Scenes are found from noisy neighbourhoods, and a tree that is drawn in a
-    scene is as noisy again: drawn from the counts as they are, scenes would
-    tell less of the label than they do in the source. A table of sharpness
-    :math:`\tau` raises what a scene tells of the label,
-    :math:`p(\text{scene} \mid y) / p(\text{scene})`, to the power :math:`\tau`
-    and is fitted to the margins of the counts: there are as many roots of each
-    label and of each scene as before.
+    A generated tree resembles its scene only approximately. If scenes were drawn
+    in proportion to the counts, generated trees would depend less on their
+    label than trees of the source. A table of sharpness :math:`\tau` raises the
+    ratio :math:`p(\text{scene} \mid y) / p(\text{scene})` to the power
+    :math:`\tau` and is then fitted to the margins of the counts, so that the
+    number of roots of each label and of each scene does not change.
 
     Args:
         y (torch.Tensor): The label of each root, ``[n]``.
@@ -110,8 +111,8 @@ class SceneTable:
         r"""The weight of each scene, given split and label, ``[S, C, G]``."""
         labels = self.count.sum(dim=2, keepdim=True)  # [S, C, 1]
         scenes = self.base[:, None] * labels.sum(dim=1, keepdim=True)  # [S, 1, G]
-        told = (self.count + SMOOTHING * self.base[:, None]) / (labels + SMOOTHING)
-        weight = labels * self.base[:, None] * (told / self.base[:, None]) ** sharpness
+        given_label = (self.count + SMOOTHING * self.base[:, None]) / (labels + SMOOTHING)
+        weight = labels * self.base[:, None] * (given_label / self.base[:, None]) ** sharpness
         for _ in range(NUM_FITS):
             weight = weight * scenes / weight.sum(dim=1, keepdim=True).clamp(min=1e-30)
             weight = weight * labels / weight.sum(dim=2, keepdim=True).clamp(min=1e-30)
@@ -122,29 +123,30 @@ class SceneTable:
     ) -> Tensor:
         r"""Draws a scene for each root, ``[n]``.
 
-        Of the roots of a split and label, each scene gets its share, up to
-        one root: how far labels and scenes agree is not left to chance.
+        Systematic sampling is used: among the roots of a split and label, the
+        number of roots in a scene differs from its expectation by less than
+        one.
 
         Args:
             y (torch.Tensor): The label of each root, ``[n]``.
             split (torch.Tensor): The split code of each root, ``[n]``.
-            sharpness (float): How tightly labels and scenes hold together.
+            sharpness (float): The sharpness :math:`\tau` of the table.
             generator (torch.Generator): The source of randomness.
         """
         cumulated = self.table(sharpness).cumsum(dim=2)
         cumulated = cumulated / cumulated[..., -1:]
         scene = torch.empty_like(y, dtype=torch.long)
         key = split.long() * self.count.size(1) + y.long()
-        for group in key.unique().tolist():
-            rows = (key == group).nonzero().view(-1)
+        for pair in key.unique().tolist():
+            rows = (key == pair).nonzero().view(-1)
             place = torch.randperm(rows.numel(), generator=generator).double()
             place = (place + torch.rand(1, generator=generator)) / rows.numel()
-            scene[rows] = torch.searchsorted(cumulated.flatten(0, 1)[group], place, right=True)
+            scene[rows] = torch.searchsorted(cumulated.flatten(0, 1)[pair], place, right=True)
         return scene.clamp(max=self.count.size(2) - 1)
 
     def nll(self) -> float:
-        r"""What naming the scene of a root costs in nats, given label and
-        split, where the root itself does not count.
+        r"""The mean negative log-likelihood of the scene of a root given its
+        label and split, in nats, with the root itself left out of the counts.
         """
         labels = self.count.sum(dim=2, keepdim=True)
         others = (self.count - 1 + SMOOTHING * self.base[:, None]) / (labels - 1 + SMOOTHING)
@@ -159,8 +161,9 @@ def draw_roots(
 ) -> tuple[Tensor, Tensor]:
     r"""Draws labels and splits of synthetic roots.
 
-    The number of roots of each split is the source's proportion, rounded by
-    largest remainder; labels are drawn from the label histogram of the split.
+    The number of roots of each split is proportional to the source, rounded by
+    the method of the largest remainder. Labels are drawn from the label
+    histogram of the split.
 
     Args:
         y (torch.Tensor): The label of each source root.
@@ -187,21 +190,21 @@ def draw_roots(
 
 @dataclass
 class Sharpness:
-    r"""What was tried, and what was found."""
+    r"""The result of the calibration of scenes."""
 
     value: float = 1.0
-    aim: float | None = None  # the accuracy of the probe on the source
-    tried: list[tuple[float, float]] = field(default_factory=list)  # sharpness and accuracy
-    draws: list[float] = field(default_factory=list)  # the accuracy of whole releases
-    draw: int = 0  # the release that is closest to the aim
+    aim: float | None = None  # accuracy of the probe on the source
+    tried: list[tuple[float, float]] = field(default_factory=list)  # (sharpness, accuracy)
+    draws: list[float] = field(default_factory=list)  # accuracy of each candidate release
+    draw: int = 0  # number of the candidate that is closest to the aim
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 class TreeProbe:
-    r"""The accuracy of a linear model on averaged trees, from the training
-    roots to all others: what a linear GNN would score.
+    r"""The test accuracy of a logistic regression on averaged trees. It is a
+    proxy for the accuracy of a linear GNN.
 
     Args:
         features (torch.Tensor): The features of each token, ``[m, F]``.
@@ -210,12 +213,12 @@ class TreeProbe:
 
     def __init__(self, features: Tensor, shape: TreeShape) -> None:
         z = reduce_features(features, PROBE_COMPONENTS).float()
-        self.z = torch.cat([z, z.new_zeros(1, z.size(1))])  # null is last
+        self.z = torch.cat([z, z.new_zeros(1, z.size(1))])  # the last row is the null token
         self.shape = shape
 
     def features(self, tokens: Tensor) -> Tensor:
-        r"""Averages each tree from its leaves to its root, ``[n, D]``: at
-        each step, a slot becomes the mean of itself and its real children.
+        r"""Averages each tree from its leaves to its root, ``[n, D]``. In each
+        step, a slot becomes the mean of itself and its non-null children.
         """
         null, depth = self.z.size(0) - 1, self.shape.depth
         slots = [tokens[:, self.shape.layer_slice(layer)].long() for layer in range(depth + 1)]
@@ -230,7 +233,10 @@ class TreeProbe:
         return layers[0][:, 0]
 
     def accuracy(self, trees: TokenTrees) -> float:
-        r"""The accuracy on all roots that are not trained on."""
+        r"""Trains on the training roots and returns the accuracy on all other
+        roots. If the training split cannot be used, every second root is
+        trained on.
+        """
         step = max(1, BLOCK_ELEMENTS // (self.shape.num_slots * self.z.size(1)))
         rows = torch.cat([self.features(part) for part in trees.tokens.split(step)])
         rows = rows - rows.mean(dim=0)
@@ -238,7 +244,7 @@ class TreeProbe:
         train = masks_of(trees.split)['train_mask']
         if train.all() or trees.y[train].unique().numel() < 2:
             train = torch.arange(train.numel()) % 2 == 0
-        if trees.y[train].unique().numel() < 2:  # nothing to tell apart
+        if trees.y[train].unique().numel() < 2:  # only one class
             return 1.0
         model = LogisticRegression(C=10.0, max_iter=300, tol=1e-3)
         fit_linear(model, rows[train].numpy(), trees.y[train].numpy())
@@ -246,12 +252,11 @@ class TreeProbe:
 
 
 def source_accuracy(x: Tensor, trees: list[TokenTrees]) -> float:
-    r"""The accuracy of the probe on trees of the source itself.
+    r"""The mean accuracy of the probe on trees of the source.
 
     Args:
         x (torch.Tensor): The features of all nodes, dense or sparse, ``[N, F]``.
-        trees (list[TokenTrees]): Trees whose tokens are nodes, drawn more than
-            once.
+        trees (list[TokenTrees]): Several draws of trees whose tokens are nodes.
     """
     node = torch.cat([part.tokens for part in trees]).unique()
     node = node[node < trees[0].num_tokens]
@@ -270,16 +275,18 @@ def find_sharpness(
     size: int,
     log: bool = True,
 ) -> Sharpness:
-    r"""Finds the sharpness at which the probe scores on generated trees what
-    it scores on the source, by bisection. One number is found from thousands
-    of trees: it can set how much a tree tells of its label, not which.
+    r"""Finds by bisection the sharpness for which the probe has the same
+    accuracy on generated trees as on the source.
+
+    Only this one number is fitted to the source. It sets how strongly trees
+    depend on their label, not which trees belong to a label.
 
     Args:
         aim (float): The accuracy on the source.
         probe (TreeProbe): The probe of generated trees.
-        draw (callable): Draws trees at a sharpness, given the number of the
+        draw (callable): Draws trees, given a sharpness and the number of the
             draw.
-        size (int): How many trees it draws.
+        size (int): The number of trees per draw.
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
     """
     found = Sharpness(aim=aim)
@@ -297,15 +304,15 @@ def find_sharpness(
 def choose_draw(
     found: Sharpness, probe: TreeProbe, draw: Callable[[int], TokenTrees], num_draws: int
 ) -> Sharpness:
-    r"""Chooses among whole releases of a small graph the one on which the
-    probe scores closest to its aim. Of a few thousand trees, chance alone
-    moves the score by one or two per cent.
+    r"""Chooses, among candidate releases of a small graph, the one for which the
+    accuracy of the probe is closest to its aim. With a few thousand trees, the
+    accuracy varies by one or two per cent at random.
 
     Args:
         found (Sharpness): The sharpness and the aim.
         probe (TreeProbe): The probe of generated trees.
-        draw (callable): Draws the trees of a release, given its number.
-        num_draws (int): How many there are to choose from.
+        draw (callable): Draws the trees of a candidate, given its number.
+        num_draws (int): The number of candidates.
     """
     if num_draws > 1 and found.aim is not None:
         aim = found.aim

@@ -14,8 +14,8 @@ from torch_geometric_cgt.training import FitConfig, fit
 
 
 class TransformerModel(TreeModel):
-    r"""A :class:`~torch_geometric_cgt.nn.CGTGenerator` that learns from fresh
-    computation graphs in every epoch. It is not private.
+    r"""A :class:`~torch_geometric_cgt.nn.CGTGenerator` that is trained on newly
+    sampled computation graphs in every epoch. It is not differentially private.
 
     Args:
         num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
@@ -47,7 +47,7 @@ class TransformerModel(TreeModel):
         return max(1, self.generator.num_scenes)
 
     def config(self) -> dict[str, Any]:
-        r"""The arguments that make this model again."""
+        r"""The constructor arguments of this model."""
         return self.generator.config()
 
     def fit(self, source: TreeSource, context: FitContext | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-r"""The face of all models of token trees."""
+r"""The interface of all models of token trees."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DrawTokens = Callable[[Tensor, torch.Generator], Tensor]  # roots to token trees
 
 @dataclass(frozen=True)
 class TreeSource:
-    r"""The computation graphs that a model learns from. They are drawn when the
-    model asks for them, so that it can see other neighbours in every epoch.
+    r"""The computation graphs that a model learns from. They are sampled on
+    request, so that every epoch can use other neighbours.
 
     Args:
         draw (callable): Given indices of roots and a source of randomness,
@@ -61,11 +61,11 @@ class TreeSource:
 
 @dataclass(frozen=True)
 class FitContext:
-    r"""Where and how a model is fitted, whichever model it is.
+    r"""Arguments of :meth:`TreeModel.fit` that all models share.
 
     Args:
-        seed (int, optional): The seed of everything that is drawn and is no
-            noise. (default: :obj:`0`)
+        seed (int, optional): The seed of all random draws except noise.
+            (default: :obj:`0`)
         device (torch.device, optional): Where to fit.
             (default: :obj:`torch.device("cpu")`)
         log (bool, optional): Whether to show progress. (default: :obj:`False`)
@@ -74,12 +74,12 @@ class FitContext:
         checkpoint (Path, optional): The folder of checkpoints, for models that
             can resume. (default: :obj:`None`)
         belongs_to (str, optional): A digest of source and parameters.
-            Checkpoints under another one are refused. (default: :obj:`""`)
-        entries (list[Entry], optional): The mechanisms that were paid for, with
-            their noise. (default: none)
+            Checkpoints with another digest are refused. (default: :obj:`""`)
+        entries (list[Entry], optional): The entries of the ledger, with
+            calibrated noise. (default: none)
         noise (torch.Generator, optional): The source of the noise of a private
-            model. By default, the operating system. Whoever knows the seed of a
-            generator can subtract the noise. (default: :obj:`None`)
+            model. By default, the operating system. An attacker who knows the
+            seed of a generator can subtract the noise. (default: :obj:`None`)
     """
 
     seed: int = 0
@@ -95,8 +95,8 @@ class FitContext:
 class TreeModel(nn.Module):
     r"""A model of token trees: ``fit`` once, then ``sample`` any number of trees.
 
-    ``type(model)(**model.config())`` makes the same model without what it has
-    learned; ``state_dict()`` holds the rest.
+    ``type(model)(**model.config())`` creates the same model before ``fit``;
+    ``state_dict()`` holds the fitted weights and tables.
 
     Args:
         num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
@@ -106,7 +106,7 @@ class TreeModel(nn.Module):
     """
 
     name: ClassVar[str]  # in files and on cards
-    has_log_prob: ClassVar[bool] = False  # whether log_prob() is there
+    has_log_prob: ClassVar[bool] = False  # whether the model has a method log_prob()
 
     def __init__(self, num_tokens: int, num_classes: int, num_neighbors: Sequence[int]) -> None:
         super().__init__()
@@ -124,11 +124,11 @@ class TreeModel(nn.Module):
 
     @property
     def num_scenes(self) -> int:
-        r"""The number of scenes that :meth:`sample` can be given."""
+        r"""The number of scenes that :meth:`sample` accepts."""
         return 1
 
     def config(self) -> dict[str, Any]:
-        r"""The arguments that make this model again."""
+        r"""The constructor arguments of this model."""
         return {
             'num_tokens': self.num_tokens,
             'num_classes': self.num_classes,
@@ -136,15 +136,15 @@ class TreeModel(nn.Module):
         }
 
     def entries(self) -> list[Entry]:
-        r"""The mechanisms that :meth:`fit` runs, for a ledger: with their shares
-        of the budget before, and with their noise afterwards. A model that is
+        r"""The mechanisms of :meth:`fit`, for a ledger: before :meth:`fit` with
+        their shares of the budget, afterwards with their noise. A model that is
         not private has none.
         """
         return []
 
     @abstractmethod
     def fit(self, source: TreeSource, context: FitContext | None = None) -> dict[str, Any]:
-        r"""Learns from computation graphs and returns what happened.
+        r"""Learns from computation graphs and returns the history of the fit.
 
         Args:
             source (TreeSource): The computation graphs.

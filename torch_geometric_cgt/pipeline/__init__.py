@@ -1,4 +1,4 @@
-r"""From a source graph to a build: what is promised, the stages, and the runner."""
+r"""From a source graph to a build: promises, configuration, stages and the runner."""
 
 from torch_geometric_cgt.pipeline.build import build, with_declared_labels
 from torch_geometric_cgt.pipeline.config import BuildConfig

@@ -1,4 +1,4 @@
-r"""From a source graph to a build, by the pipeline that its promise asks for."""
+r"""The function that builds a source graph with the pipeline of its promise."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def build(
 
 
 def with_declared_labels(source: Source, config: BuildConfig) -> Source:
-    r"""The source with the number of labels that was declared, if one was.
+    r"""The source with the declared number of labels, if the promise declares one.
 
     Args:
         source (Source): The checked source graph.
-        config (BuildConfig): Every parameter of the result.
+        config (BuildConfig): All parameters of the build.
     """
     declared = None if config.private is None else config.private.num_classes
     if declared is None or declared == source.num_classes:

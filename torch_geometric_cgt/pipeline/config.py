@@ -1,4 +1,4 @@
-r"""Every parameter of a build."""
+r"""The configuration of a build: all parameters that the result depends on."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy, KAnonymity
 from torch_geometric_cgt.training import FitConfig
 
 MIN_SCENES, SCENES_PER_LABEL = 48, 4
-OPTIONAL = ('min_support', 'cluster_epsilon')  # not in files where they are not asked for
+OPTIONAL = ('min_support', 'cluster_epsilon')  # written to files only if they are set
 
 
 @dataclass(frozen=True)
 class BuildConfig:
-    r"""Every parameter that the result of a build depends on.
+    r"""All parameters that the result of a build depends on.
 
     Args:
-        privacy (KAnonymity or DifferentialPrivacy, optional): What is promised.
+        privacy (KAnonymity or DifferentialPrivacy, optional): The promise.
             (default: :obj:`KAnonymity()`)
         num_neighbors (tuple[int, ...], optional): The fan-out of each layer.
             (default: :obj:`(5, 5)`)
         num_samples (int, optional): The number of generated trees. By default,
-            as many as the source has roots. (default: :obj:`None`)
+            the number of roots of the source. (default: :obj:`None`)
         num_scenes (int, optional): The number of scenes, zero for none. By
             default, it follows from the number of labels.
             (default: :obj:`None`)
-        seed (int, optional): The seed of all draws that are no noise.
+        seed (int, optional): The seed of all random draws except noise.
             (default: :obj:`0`)
         generator (dict, optional): Further arguments of
             :class:`~torch_geometric_cgt.nn.CGTGenerator`. (default: none)
@@ -53,7 +53,7 @@ class BuildConfig:
             raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
         if self.private is not None:
             self._check_private()
-        try:  # refuse wrong model arguments before any work, without memory
+        try:  # checks the model arguments before any work, without allocating memory
             with torch.device('meta'):
                 self.make_model(1, 1, 1)
         except TypeError as error:
@@ -65,18 +65,18 @@ class BuildConfig:
             value = getattr(self, name)
             if value not in (None, {}):
                 raise ValueError(
-                    f"'{name}' is for k-anonymity (got {value!r}): with 'epsilon', clusters and "
-                    f"the model of trees are set by 'privacy=DifferentialPrivacy(...)'"
+                    f"'{name}' is for k-anonymity (got {value!r}): with 'epsilon', set clusters "
+                    f"and the tree model by 'privacy=DifferentialPrivacy(...)'"
                 )
 
     @property
     def private(self) -> DifferentialPrivacy | None:
-        r"""The promise, if it is one of differential privacy."""
+        r"""The promise, if it is differential privacy."""
         return self.privacy if isinstance(self.privacy, DifferentialPrivacy) else None
 
     @property
     def k_anonymity(self) -> KAnonymity:
-        r"""The promise, which must be one of k-anonymity."""
+        r"""The promise, which must be k-anonymity."""
         assert isinstance(self.privacy, KAnonymity)
         return self.privacy
 
@@ -86,7 +86,7 @@ class BuildConfig:
         return TreeShape.of(self.num_neighbors)
 
     def num_scenes_for(self, num_roots: int, num_classes: int) -> int:
-        r"""The number of scenes: as asked for, as long as each has :math:`k` roots.
+        r"""The number of scenes for a graph. Each scene needs at least :math:`k` roots.
 
         Args:
             num_roots (int): The number of roots.
@@ -104,7 +104,7 @@ class BuildConfig:
         return self.num_scenes
 
     def check(self, num_nodes: int, num_roots: int, num_classes: int) -> None:
-        r"""Refuses what cannot be built from a graph of this size, before any work.
+        r"""Raises an error if a graph of this size cannot be built.
 
         Args:
             num_nodes (int): The number of nodes.
@@ -119,7 +119,7 @@ class BuildConfig:
         self.num_scenes_for(num_roots, num_classes)
 
     def make_model(self, num_tokens: int, num_classes: int, num_scenes: int) -> TransformerModel:
-        r"""The Transformer that was asked for, with fresh weights.
+        r"""The configured Transformer with newly initialized weights.
 
         Args:
             num_tokens (int): The number of clusters.
@@ -136,9 +136,7 @@ class BuildConfig:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All parameters, for a JSON file; how they are carried out is not
-        among them.
-        """
+        r"""All parameters that the result depends on, for a JSON file."""
         shared = {
             'num_neighbors': list(self.num_neighbors),
             'num_samples': self.num_samples,

@@ -33,25 +33,25 @@ from torch_geometric_cgt.training.sample import BLOCK
 from torch_geometric_cgt.utils.seeds import seeded
 
 ENCODE_BLOCK = 1 << 16  # roots per block
-CALIBRATION_ROOTS = 10_000  # of the source are enough for one number
-MAX_DRAWS, DRAWN_TREES = 8, 12_000  # releases of small graphs to choose from, and all their trees
+CALIBRATION_ROOTS = 10_000  # maximum number of source roots that calibration samples
+MAX_DRAWS, DRAWN_TREES = 8, 12_000  # maximum number of candidate releases, and of all their trees
 
 
 class KAnonymousPipeline(Pipeline):
     r"""From a source graph to token trees over a k-anonymous codebook: quantize,
     encode, find scenes, fit, calibrate, sample.
 
-    Stages are not priced. The arguments are those of
+    There is no ledger. The arguments are those of
     :class:`~torch_geometric_cgt.pipeline.pipeline.Pipeline`.
     """
 
-    cluster: Tensor  # [N] of each node
-    codebook: Tensor  # [m, F] the mean feature vectors
+    cluster: Tensor  # [N] cluster of each node
+    codebook: Tensor  # [m, F] mean feature vectors
     task_weight: float
     facts: dict[str, Any]  # of the card
     cost: dict[str, Any] | None = None  # of a private codebook
-    rule: SupportRule | None = None  # that trees must keep
-    scene: Tensor  # [n] of each root
+    rule: SupportRule | None = None  # that generated trees satisfy
+    scene: Tensor  # [n] scene of each root
     table: SceneTable
     trees: TokenTrees
 
@@ -85,7 +85,7 @@ class KAnonymousPipeline(Pipeline):
         history = {
             **self.history,
             'sharpness': self.sharpness.to_dict(),
-            'scene_nll': self.table.nll(),  # the cost of the scene of a root, in nats
+            'scene_nll': self.table.nll(),  # of the scene of a root, in nats
         }
         return Build(
             self.trees,
@@ -98,20 +98,20 @@ class KAnonymousPipeline(Pipeline):
         )
 
     def quantize(self) -> Outcome:
-        r"""Features become clusters."""
+        r"""Clusters the features of all nodes."""
         data, promise = copy.copy(self.source.data), self.config.k_anonymity
-        if self.source.split is not None:  # the weight of the task is found on training nodes
+        if self.source.split is not None:  # the task weight is chosen on training nodes
             data.train_mask = masks_of(self.source.split)['train_mask']
         with tqdm(desc='quantize', unit='step', disable=not self.log) as bar:
 
             def advance(step: int, total: int) -> None:
-                if step <= bar.n:  # another clustering, with another weight of the task
+                if step <= bar.n:  # a new clustering with another task weight
                     bar.reset()
                 bar.total = total
                 bar.update(step - bar.n)
 
             found = promise.quantize(self.seed('quantize'), self.device).cluster(data, advance)
-            bar.total = bar.n  # it stops when another step would not help
+            bar.total = bar.n  # clustering may converge early
             bar.refresh()
         tensors = {'cluster': found.cluster, 'codebook': found.codebook}
         facts: dict[str, Any] = {'task_weight': found.task_weight}
@@ -126,9 +126,9 @@ class KAnonymousPipeline(Pipeline):
         self.task_weight, self.cost = facts['task_weight'], facts.get('cost')
 
     def encode(self) -> Outcome:
-        r"""One computation graph of each root, to measure what is unique among them."""
+        r"""Samples one computation graph of each root and measures the facts of the card."""
         rng, blocks = torch.Generator().manual_seed(self.seed('encode')), []
-        size = 1 + self.shape.num_neighbors[0]  # slots that are compared
+        size = 1 + self.shape.num_neighbors[0]  # the root and its child slots
         total, promise = self.root.numel(), self.config.k_anonymity
         with tqdm(total=total, desc='encode', unit='graph', disable=not self.log) as bar:
             for index in torch.arange(total).split(ENCODE_BLOCK):
@@ -153,12 +153,12 @@ class KAnonymousPipeline(Pipeline):
         self.facts = facts
 
     def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:
-        r"""Fresh token trees of some roots, ``[n, T]``."""
+        r"""Samples token trees of the given roots, ``[n, T]``."""
         tree = sample_trees(self.graph, self.root[index], self.shape, rng)
         return tokens_of(tree, self.cluster, self.codebook.size(0))
 
     def find_support(self) -> None:
-        r"""Finds the paths that enough roots show."""
+        r"""Counts the source roots of each path, for the support rule."""
         min_support = self.config.k_anonymity.min_support
         assert min_support is not None
         rng = torch.Generator().manual_seed(self.seed('support'))
@@ -173,10 +173,10 @@ class KAnonymousPipeline(Pipeline):
         )
 
     def find_scenes(self) -> Outcome:
-        r"""Clusters roots with similar neighbourhoods."""
+        r"""Clusters roots with similar two-hop neighbourhoods."""
         num_classes = self.source.num_classes
         num_scenes = self.config.num_scenes_for(self.y.numel(), num_classes)
-        if num_scenes == 0:  # the roots of one label and split are one scene
+        if num_scenes == 0:  # one scene per label and split
             sees_label = self.config.generator.get('label_conditioning', True)
             pairs = self.split.long() * num_classes + self.y.long() * sees_label
             return {'scene': pairs.unique(return_inverse=True)[1]}, {}
@@ -199,7 +199,7 @@ class KAnonymousPipeline(Pipeline):
         self.table = SceneTable(self.y, self.split, self.scene, *sizes)
 
     def fit(self) -> None:
-        r"""The Transformer learns from fresh trees in every epoch."""
+        r"""Trains the Transformer on newly sampled trees in every epoch."""
         sizes = (self.codebook.size(0), self.source.num_classes)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed('weights'))
@@ -218,8 +218,8 @@ class KAnonymousPipeline(Pipeline):
         self.history = self.model.fit(trees, context)
 
     def calibrate(self) -> Outcome:
-        r"""Couples labels and scenes so that a probe scores on generated trees
-        what it scores on trees of the source.
+        r"""Chooses the sharpness of p(scene | label) for which a probe has the same
+        accuracy on generated trees as on trees of the source.
         """
         size = min(self.root.numel(), CALIBRATION_ROOTS)
         seed, num_classes = self.seed('calibrate'), self.source.num_classes
@@ -262,7 +262,7 @@ class KAnonymousPipeline(Pipeline):
     def draw_release_conditions(
         self, sharpness: Sharpness, draw: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Labels, splits and scenes of one of the releases to choose from."""
+        r"""Labels, splits and scenes of one candidate release."""
         rng = torch.Generator().manual_seed(self.seed('labels', draw))
         return self.draw_conditions(self.num_samples, sharpness.value, rng)
 
@@ -274,7 +274,7 @@ class KAnonymousPipeline(Pipeline):
         return y, split, self.table.draw(y, split, sharpness, rng)
 
     def draw_trees(self, y: Tensor, scene: Tensor, seed: int) -> Tensor:
-        r"""New token trees, all at once, ``[n, T]``."""
+        r"""Generates token trees, ``[n, T]``."""
         blocks = range(-(-y.numel() // BLOCK))
         return torch.cat([tokens for _, tokens in self.draw_blocks(y, scene, seed, blocks)])
 
@@ -288,7 +288,7 @@ class KAnonymousPipeline(Pipeline):
             yield block, tokens
 
     def sample_release(self) -> None:
-        r"""Draws the trees of the release."""
+        r"""Generates the trees of the release."""
         draw = self.sharpness.draw
         conditions = self.draw_release_conditions(self.sharpness, draw)
         self.trees = self.sample(*conditions, self.seed('sample', draw))

@@ -1,4 +1,4 @@
-r"""What is measured of k-anonymous groups, for the card of a release."""
+r"""Measurements of k-anonymous clusters, for the card of a release."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ def measure_groups(
     min_support: int | None = None,
     num_clusters: int | None = None,
 ) -> dict[str, Any]:
-    r"""Measures a clustering and the computation graphs that were learned from:
-    the facts that a :class:`~torch_geometric_cgt.release.Card` states.
+    r"""Measures a clustering and the source's computation graphs. Returns the facts
+    of a :class:`~torch_geometric_cgt.release.Card`.
 
     Args:
-        k (int): The minimum group size that was asked for.
-        cluster (torch.Tensor): The group of each source node, ``[N]``.
-        y (torch.Tensor): The label of each source node, ``[N]``, negative
-            where there is none.
-        tokens (torch.Tensor): The encoded computation graph of each labelled
-            node, ``[n, T]``.
+        k (int): The requested minimum cluster size.
+        cluster (torch.Tensor): The cluster of each source node, ``[N]``.
+        y (torch.Tensor): The label of each source node, ``[N]``; negative for
+            nodes without a label.
+        tokens (torch.Tensor): The token tree of each labelled node, ``[n, T]``.
         fan_out (int): The number of child slots of a root.
-        task_weight (float, optional): How much class probabilities counted
-            when groups were formed. (default: :obj:`0.0`)
-        min_support (int, optional): The number of source nodes that show each
+        task_weight (float, optional): The weight of class probabilities in the
+            clustering. (default: :obj:`0.0`)
+        min_support (int, optional): The minimum number of source nodes of each
             path of the release. (default: :obj:`None`)
-        num_clusters (int, optional): The number of groups, where some may be
+        num_clusters (int, optional): The number of clusters, if some may be
             empty. (default: :obj:`None`)
     """
     sizes = torch.bincount(cluster, minlength=num_clusters or 0)
@@ -58,8 +57,8 @@ def measure_groups(
 
 
 def count_equal_rows(rows: Tensor) -> Tensor:
-    r"""How often each distinct row of non-negative integers occurs. Columns are taken one by one,
-    which sorts numbers instead of rows.
+    r"""Counts each distinct row of non-negative integers. The columns are combined to one key
+    per row, because sorting numbers is faster than sorting rows.
     """
     key = torch.zeros(rows.size(0), dtype=torch.long)
     for column in rows.long().t():

@@ -1,4 +1,4 @@
-r"""A pipeline: stages that make a build, and the one runner of all of them."""
+r"""The pipeline: stages, the runner of all stages, and the resulting build."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from torch_geometric_cgt.utils.seeds import derive_seed
 
 @dataclass(frozen=True)
 class Build:
-    r"""The result of a pipeline, or what an attacker may see of it.
+    r"""The result of a pipeline. Attacks use it without the parts that are not
+    released.
 
     Args:
         trees (TokenTrees): The generated trees.
@@ -36,15 +37,15 @@ class Build:
         cluster (torch.Tensor, optional): The cluster of each source node,
             ``[N]``. It is not released.
         facts (dict, optional): The facts of the card.
-        history (dict, optional): What happened during the fit.
-        seconds (dict, optional): How long each stage took, in the run that
-            finished it.
-        seen (dict, optional): Private results that the codebook was made of:
-            noisy :obj:`"sums"` of rows of length one, ``[l, F]``; the label of
-            those rows, :obj:`"sum_label"`, ``[l]``; and the sum that each node
-            is in, :obj:`"sum_index"`, ``[N]``.
+        history (dict, optional): The history of the fit.
+        seconds (dict, optional): The duration of each stage in this run, in
+            seconds.
+        seen (dict, optional): Private results from which the codebook is
+            computed: noisy :obj:`"sums"` of normalized rows, ``[l, F]``; the
+            label of each sum, :obj:`"sum_label"`, ``[l]``; and the sum that
+            contains each node, :obj:`"sum_index"`, ``[N]``.
         projection (torch.Tensor, optional): The public projection of features,
-            ``[F, d]``, where the codebook is projected.
+            ``[F, d]``, if the codebook is projected.
     """
 
     trees: TokenTrees
@@ -80,17 +81,18 @@ class Stage:
 
 
 class Pipeline(ABC):
-    r"""Runs stages in their order, each with a seed of its own.
+    r"""Runs stages in order. Each stage has its own seed.
 
-    A stage that an interrupted build finished is read and not run. The source
-    can be read only inside a stage. If there is a ledger, a stage reads the
-    source only if the ledger has an entry for each of its :obj:`paid_by`, and
-    nothing runs before that was checked for all stages.
+    If an interrupted build has finished a stage, its result is read from disk.
+    With a ledger, only a stage can read the source, and only if the ledger has
+    an entry for each of its :obj:`paid_by`. This is checked for all stages
+    before the first one runs.
 
     Args:
         source (Source): The checked source graph.
-        config (BuildConfig): Every parameter of the result.
-        work (Path): A folder for what an interrupted build needs to resume.
+        config (BuildConfig): All parameters of the build.
+        work (Path): The working folder, from which an interrupted build
+            resumes.
         device (torch.device, optional): Where to fit and sample.
             (default: :obj:`torch.device("cpu")`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
@@ -127,7 +129,7 @@ class Pipeline(ABC):
 
     @abstractmethod
     def stages(self) -> list[Stage]:
-        r"""The stages, in their order."""
+        r"""The stages, in order."""
 
     @abstractmethod
     def result(self) -> Build:
@@ -149,7 +151,7 @@ class Pipeline(ABC):
         return self.result() if self.world.is_first else None
 
     def run_stage(self, stage: Stage) -> None:
-        r"""Runs one stage, or reads its result, and takes its time.
+        r"""Runs one stage, or reads its result, and measures its duration.
 
         Args:
             stage (Stage): The stage.
@@ -167,7 +169,7 @@ class Pipeline(ABC):
 
     @property
     def source(self) -> Source:
-        r"""The source graph, for a stage that may read it."""
+        r"""The source graph. With a ledger, a stage without entries cannot read it."""
         if self.ledger is not None:
             if self._stage is None:
                 raise LedgerError('The source of a private build is read outside of a stage')
@@ -180,7 +182,7 @@ class Pipeline(ABC):
         return self._source
 
     def entries(self, *stages: str) -> list[Entry]:
-        r"""The entries of some stages of the ledger; each must have one.
+        r"""The entries of the given stages of the ledger. Each stage must have one.
 
         Args:
             *stages (str): The names of the stages.
@@ -195,7 +197,7 @@ class Pipeline(ABC):
         return [entry for entry in entries if entry.stage in stages]
 
     def seed(self, purpose: str, draw: int = 0) -> int:
-        r"""The seed of a stage, or of one of several draws of it.
+        r"""The seed of a purpose, or of one of its draws.
 
         Args:
             purpose (str): What is drawn.
@@ -207,13 +209,13 @@ class Pipeline(ABC):
     def draw_blocks(
         self, y: Tensor, scene: Tensor | None, seed: int, blocks: Sequence[int], log: bool = False
     ) -> Iterator[tuple[int, Tensor]]:
-        r"""Draws some blocks of new token trees.
+        r"""Generates the given blocks of token trees.
 
         Args:
             y (torch.Tensor): The label of each tree of all blocks, ``[n]``.
-            scene (torch.Tensor, optional): Their scenes, ``[n]``.
+            scene (torch.Tensor, optional): The scene of each tree, ``[n]``.
             seed (int): The seed of the draws.
-            blocks (list[int]): The blocks to draw.
+            blocks (list[int]): The numbers of the blocks.
             log (bool, optional): Whether to show progress.
                 (default: :obj:`False`)
         """
@@ -222,8 +224,8 @@ class Pipeline(ABC):
         )
 
     def sample(self, y: Tensor, split: Tensor, scene: Tensor | None, seed: int) -> TokenTrees:
-        r"""Draws the trees of a release. All processes draw, shard by shard, and
-        the trees are mapped from a file.
+        r"""Generates the trees of a release. All processes write shards of one
+        file, and the returned trees are memory-mapped from it.
 
         Args:
             y (torch.Tensor): The label of each tree, ``[n]``.

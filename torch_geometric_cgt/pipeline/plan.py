@@ -1,4 +1,4 @@
-r"""What a private build will spend on what, from public numbers alone."""
+r"""The plan of a private build: its ledger entries and noise, from public numbers only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_geometric_cgt.privacy import Budget, CappedSample, DiscreteGaussian, 
 from torch_geometric_cgt.privacy.units import group_size
 from torch_geometric_cgt.quantizer import PrivateKMeans
 
-# What a private build runs. Each of them must have an entry before anything is read.
+# The stages of the ledger. Each stage must have an entry before any data are read.
 STAGES = (
     'labels',
     'projection',
@@ -27,14 +27,14 @@ STAGES = (
 LABELS = 'labels and splits'
 SAMPLE_NOTE = 'they are sampled once and never released: the sample is a part of the data'
 SHARES = {'labels': 0.02, 'clusters': 0.5, 'model': 0.48}
-ROUNDS = 6  # in which sizes and the cost of given noise are brought together
-# From this number of records times epsilon on, DP-SGD is the better one, see docs/privacy.md.
+ROUNDS = 6  # maximum number of fixed-point iterations in at_noise()
+# From this product of records and epsilon on, DP-SGD is the better model, see docs/privacy.md.
 ENOUGH_FOR_GRADIENTS = 8_000
 
 
 @dataclass(frozen=True)
 class PublicNumbers:
-    r"""What is taken to be known of a source, whatever is private.
+    r"""The numbers of a source that are assumed to be public.
 
     Args:
         num_nodes (int): The number of nodes.
@@ -51,11 +51,11 @@ class PublicNumbers:
 
 @dataclass(frozen=True)
 class PrivatePlan:
-    r"""The stages of a private build, and their noise.
+    r"""The mechanisms of a private build, and their noise.
 
     Args:
-        numbers (PublicNumbers): What is known of the source.
-        config (DifferentialPrivacy): What was asked for.
+        numbers (PublicNumbers): The public numbers of the source.
+        config (DifferentialPrivacy): The promise.
     """
 
     numbers: PublicNumbers
@@ -63,14 +63,14 @@ class PrivatePlan:
 
     @property
     def budget(self) -> Budget:
-        r"""What may be spent."""
+        r"""The budget of the whole build."""
         return self.config.budget(self.numbers.num_nodes)
 
     @property
     def form(self) -> str:
-        r"""The model of trees: DP-SGD for records with enough of a budget
-        between them, and else histograms, which are as good there and a hundred
-        times as fast.
+        r"""The tree model. DP-SGD is used for the unit :obj:`"record"` if the
+        product of records and epsilon is large enough. Otherwise, histograms are
+        used: they are as good there and a hundred times faster.
         """
         if self.config.form != 'auto':
             return self.config.form
@@ -79,36 +79,36 @@ class PrivatePlan:
 
     @property
     def sample(self) -> CappedSample | None:
-        r"""The frozen sample, where a unit can be in several trees."""
+        r"""The frozen sample, if one unit can be in several trees."""
         if self.config.unit == 'record':
             return None
         return CappedSample(self.config.max_parents, self.numbers.shape.depth)
 
     @property
     def has_large_delta(self) -> bool:
-        r"""Whether delta is above one in the number of nodes."""
+        r"""Whether delta exceeds one over the number of nodes."""
         return self.budget.delta > 1 / self.numbers.num_nodes
 
     @property
     def is_projected(self) -> bool:
-        r"""Whether feature vectors are those of a public projection."""
+        r"""Whether feature vectors are released in the space of a public projection."""
         return self.config.clusters.space == 'projected'
 
     @property
     def declared_public(self) -> dict[str, str] | None:
-        r"""The public graph that the model starts from, as cards name it."""
+        r"""Name and fingerprint of the public graph for pre-training, as on the card."""
         return None if self.config.public is None else asdict(self.config.public)
 
     def group(self, rows: str) -> int:
-        r"""How many rows of a table go with one unit; one where none do."""
+        r"""The number of rows of a table that belong to one unit, but at least one."""
         return max(1, group_size(rows, self.config.unit, self.sample))
 
     def solver(self) -> PrivateKMeans:
-        r"""The clustering, as large as its part of the budget allows."""
+        r"""The clustering, with as many clusters as its share of the budget allows."""
         return self.config.clusters.solver(self.budget.part(SHARES['clusters']))
 
     def make_model(self, num_tokens: int) -> PrivateTreeModel:
-        r"""The model of trees before it has learned anything."""
+        r"""The tree model before it is fitted."""
         numbers = self.numbers
         sizes = (num_tokens, numbers.num_classes, list(numbers.shape.num_neighbors))
         if self.form == 'histograms':
@@ -116,9 +116,11 @@ class PrivatePlan:
         return PrivateGenerator(*sizes, numbers.num_roots, self.config.dp_sgd)
 
     def entries(self) -> list[Entry]:
-        r"""All mechanisms, with their shares of the budget and some noise."""
+        r"""All mechanisms, with their shares of the budget and with noise that is
+        not calibrated yet.
+        """
         numbers, budget = self.numbers, self.budget
-        assert budget.concentrated > 0  # or it is refused, like the budget itself
+        assert budget.concentrated > 0  # raises BudgetError if no Gaussian noise fits
         if (weak := self.without_signal()) is not None:
             raise BudgetError(
                 f'epsilon = {budget.epsilon:g} per {budget.unit} is too small for any signal in '
@@ -141,25 +143,27 @@ class PrivatePlan:
         ]
 
     def _public_start(self) -> list[Entry]:
-        r"""The entry of what the model starts from, where that is a public graph."""
+        r"""The free entry of the pre-training on a public graph, if there is one."""
         public = self.config.public
         if public is None:
             return []
         if self.form != 'dp_sgd':
             raise ValueError(
-                f"'public' is for form='dp_sgd', and '{self.form}' was chosen for this size and "
-                f"budget: give form='dp_sgd' as well, or leave the public graph out"
+                f"'public' is for form='dp_sgd', but '{self.form}' was chosen for this size and "
+                f"budget: set form='dp_sgd', or omit the public graph"
             )
         why = f"learned from '{public.name}' ({public.fingerprint}), which is taken to be public"
         return [Entry.free('sequence model', 'public pre-training', why)]
 
     def without_signal(self) -> str | None:
-        r"""Why nothing could be told from noise; :obj:`None` if something can.
+        r"""The reason why the result would be pure noise; :obj:`None` if there is
+        a signal.
 
-        Two things are asked for. The mean of all rows of a label must be seen
-        through the noise of its sum. And in the histogram of root tokens per
-        label, with no more tokens than labels, the mean count of a cell must
-        exceed the noise: a model of trees starts from it, in both forms.
+        Two conditions must hold. First, the mean of all rows of a label must
+        exceed the noise of its sum. Second, in the histogram of root tokens per
+        label, the mean count of a cell must exceed the noise, even if there
+        are no more tokens than labels. Both tree models start from this
+        histogram.
         """
         numbers = self.numbers
         try:
@@ -176,16 +180,16 @@ class PrivatePlan:
         return None
 
     def root_noise(self) -> float:
-        r"""About the noise of the histogram of root tokens per label: that of its
-        share of the concentrated cost.
+        r"""The approximate noise of the histogram of root tokens per label, from
+        its share of the concentrated cost.
         """
         entries = self._shared(self.make_model(1).entries(), 'model')
         roots = next(entry for entry in entries if entry.name == ROOTS)
         return 1 / math.sqrt(2 * roots.share * self.budget.concentrated)
 
     def smallest_useful(self) -> float:
-        r"""About the smallest epsilon with which something can be told from noise,
-        rounded up to two digits.
+        r"""The approximate smallest epsilon for which there is a signal, rounded up
+        to two digits.
         """
         low, high = 1e-3, 1e4
         while high / low > 1.001:
@@ -196,8 +200,9 @@ class PrivatePlan:
         return round(math.ceil(high * 10**digits) / 10**digits, max(0, digits))
 
     def _shared(self, entries: Iterable[Entry], key: str) -> list[Entry]:
-        r"""Entries that share a part of the budget. What is spent on a unit
-        grows with the square of the number of its rows.
+        r"""Scales the shares of entries to one part of the budget. A share is
+        divided by the square of the number of rows per unit, because the cost of
+        a unit grows with this square.
         """
         entries = list(entries)
         total = sum(entry.share for entry in entries if entry.noise is not None)
@@ -214,8 +219,8 @@ class PrivatePlan:
         r"""The ledger with the noise that the budget needs.
 
         Args:
-            width (float, optional): Give all mechanisms noise of this many
-                sensitivities instead, whatever it costs.
+            width (float, optional): Use noise of this many sensitivities for all
+                mechanisms instead, and ignore the budget.
                 (default: :obj:`None`)
         """
         entries = self.entries()
@@ -228,8 +233,9 @@ class PrivatePlan:
         return Ledger(STAGES, given, self.sample)
 
     def at_noise(self, width: float) -> PrivatePlan:
-        r"""The plan with the epsilon that noise of some width costs: sizes go with
-        the budget, and the cost with the sizes.
+        r"""The plan whose epsilon is the cost of noise of the given width. The cost
+        depends on sizes such as the number of clusters, which depend on epsilon,
+        so that the plan is found by iteration.
 
         Args:
             width (float): The noise of all mechanisms, in sensitivities.

@@ -28,8 +28,8 @@ from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.transforms import Quantize
 from torch_geometric_cgt.utils.seeds import derive_seed
 
-SPLITS = (0, 1, 2, 4)  # none, training, validation, test; of several, the first one
-# What tokens, labels and scenes are is another matter in each graph.
+SPLITS = (0, 1, 2, 4)  # none, training, validation, test; a node in several counts for the first
+# Weights that depend on the tokens, labels and scenes of one graph. They are not transferred.
 OWN = ('streams.token.', 'streams.label.', 'streams.scene.', 'head.')
 
 
@@ -38,9 +38,9 @@ class PrivatePipeline(Pipeline):
     quantize, fit, sample.
 
     Every stage that reads the source adds the noise of its entries in one
-    ledger. The ledger is calibrated to the budget and written before any stage
-    runs. A build that resumes after a kill reads it, so that the noise of all
-    stages is that of the card, and nothing is paid for twice.
+    ledger. The ledger is calibrated to the budget and written to disk before any
+    stage runs. A resumed build reads it, so that all stages use the noise that
+    the card states, and no part of the budget is spent twice.
 
     The arguments are those of
     :class:`~torch_geometric_cgt.pipeline.pipeline.Pipeline`.
@@ -48,10 +48,10 @@ class PrivatePipeline(Pipeline):
 
     model: PrivateTreeModel
     counts: Tensor  # [4, C] noisy counts of splits and labels
-    cluster: Tensor  # [N] of each node, not private
+    cluster: Tensor  # [N] cluster of each node, not private
     codebook: Tensor  # [m, F]
-    projection: Tensor | None  # [F, d], where the codebook is projected
-    seen: dict[str, Tensor]  # private results that the codebook was made of
+    projection: Tensor | None  # [F, d], if the codebook is projected
+    seen: dict[str, Tensor]  # private results from which the codebook is computed
     trees: TokenTrees
 
     def __init__(self, source: Source, config: BuildConfig, *args: Any, **kwargs: Any) -> None:
@@ -60,24 +60,25 @@ class PrivatePipeline(Pipeline):
         self.promise = config.private
         if self.promise.public is not None:
             self.promise.public.check_apart_from(source)
-        self.sampling_device = torch.device('cpu')  # tables are float64, which not every GPU has
+        # Tables are float64, which not every GPU supports.
+        self.sampling_device = torch.device('cpu')
         self.has_splits = source.split is not None
         self.numbers = public_numbers(source, config)
 
     def prepare(self) -> None:
-        r"""Calibrates the ledger to the budget, or reads that of the build that
-        is resumed.
+        r"""Calibrates the ledger to the budget, or reads the ledger of the build
+        that is resumed.
         """
         plan = PrivatePlan(self.numbers, self.promise)
 
         def calibrate() -> Outcome:
-            for stage in self.stages():  # without the ledger that paid for it, it cannot be used
+            for stage in self.stages():  # results without their ledger cannot be used
                 shutil.rmtree(self.work / stage.name, ignore_errors=True)
             content = plan.ledger().to_dict(plan.budget.delta, [plan.budget.unit])
             return {}, {'ledger': content, 'form': plan.form}
 
         facts = once(self.work, 'ledger', calibrate, self.world)[1]
-        self.ledger = Ledger.from_dict(facts['ledger'], verify=False)  # it is ours
+        self.ledger = Ledger.from_dict(facts['ledger'], verify=False)  # written by this build
         self.plan = replace(plan, config=replace(self.promise, form=facts['form']))
         self.spent: dict[str, Any] = facts['ledger']
 
@@ -123,7 +124,7 @@ class PrivatePipeline(Pipeline):
             noise.sigma,
             self.noise('labels'),
         ).double()
-        if not self.has_splits:  # all are in the first row: the others are noise
+        if not self.has_splits:  # all roots are in the first row; the other rows are pure noise
             noisy[num_classes:] = 0
         counts = project_to_simplex(noisy[None], noisy.sum().clamp(min=1).view(1))
         return {'counts': counts.view(len(SPLITS), num_classes)}, {}
@@ -132,8 +133,8 @@ class PrivatePipeline(Pipeline):
         self.counts = tensors['counts']
 
     def quantize(self) -> Outcome:
-        r"""The cluster of each node, which is not private; the codebook; and the
-        public projection of features, where the codebook is projected.
+        r"""Computes the cluster of each node, which is not private, the codebook,
+        and the public projection of features if the codebook is projected.
         """
         data, solver = self.source.data, self.plan.solver()
         solver.generator = self.noise('clusters')
@@ -157,7 +158,9 @@ class PrivatePipeline(Pipeline):
             self.model = self.plan.make_model(self.codebook.size(0))
 
     def learn_from_public(self) -> Outcome:
-        r"""The weights that a public graph determines."""
+        r"""Pre-trains the generator on the public graph and returns the weights that
+        are transferred.
+        """
         assert isinstance(self.model, PrivateGenerator)
         weights = pretrain(
             self.promise.public.content(),
@@ -175,7 +178,7 @@ class PrivatePipeline(Pipeline):
         self.model.generator.load_state_dict(tensors, strict=False)
 
     def fit(self) -> Outcome:
-        r"""The model learns from one frozen computation graph per root."""
+        r"""Fits the tree model to one frozen computation graph per root."""
         source = self.source
         tokens = tokens_of(self.draw_trees(), self.cluster, self.model.num_tokens)
         y = source.data.y[source.root]
@@ -196,9 +199,9 @@ class PrivatePipeline(Pipeline):
     def draw_trees(self) -> Tensor:
         r"""One computation graph of each root, the same on every call, ``[n, T]``.
 
-        Where edges or nodes are protected, none of them is in too many trees.
-        Trees are drawn for all nodes, so that none depends on which others have
-        a label.
+        For the units edge and node, the number of trees that contain a unit is
+        bounded. Trees are sampled for all nodes, so that a tree does not depend on
+        which other nodes have a label.
         """
         assert self.ledger is not None
         source, shape = self.source, self.shape
@@ -212,8 +215,8 @@ class PrivatePipeline(Pipeline):
         return sample_trees(graph, torch.arange(num_nodes), shape, rng)[source.root]
 
     def sample_release(self) -> None:
-        r"""Draws the trees of the release, for labels and splits that are drawn
-        from noisy counts.
+        r"""Generates the trees of the release. Labels and splits are drawn from the
+        noisy counts.
         """
         size = self.config.num_samples or self.numbers.num_roots
         rng = torch.Generator().manual_seed(self.seed('labels'))
@@ -243,11 +246,11 @@ class PrivatePipeline(Pipeline):
         }
 
     def noise(self, purpose: str) -> torch.Generator | None:
-        r"""The source of the noise of a stage: the operating system
-        (:obj:`None`), or a seed.
+        r"""The source of the noise of a stage: :obj:`None` for the operating
+        system, or a generator if the promise has a seed.
 
         Args:
-            purpose (str): What the noise is added to.
+            purpose (str): The results that receive the noise.
         """
         if self.promise.noise_seed is None:
             return None
@@ -255,11 +258,11 @@ class PrivatePipeline(Pipeline):
 
 
 def public_numbers(source: Source, config: BuildConfig) -> PublicNumbers:
-    r"""The sizes of a source that are taken to be public.
+    r"""The numbers of a source that are assumed to be public.
 
     Args:
         source (Source): The checked source graph.
-        config (BuildConfig): Every parameter of the result.
+        config (BuildConfig): All parameters of the build.
     """
     num_nodes = int(source.data.num_nodes or 0)
     return PublicNumbers(num_nodes, source.num_roots, source.num_classes, config.shape)
@@ -275,16 +278,16 @@ def pretrain(
     log: bool = False,
 ) -> dict[str, Tensor]:
     r"""Fits a generator of the same size to a public graph, without noise, and
-    returns those of its weights that mean the same in every graph: positions,
+    returns the weights that can be transferred to another graph: positions,
     attention and the layers in between.
 
     Args:
         public (Source): The public graph.
-        num_tokens (int): The number of clusters of the private graph, of which
-            the public one gets as many, if it has enough nodes.
+        num_tokens (int): The number of clusters of the private graph. The
+            public graph gets the same number if it has enough nodes.
         shape (TreeShape): The geometry of computation graphs.
         config (DPSGDConfig): The size of the generator.
-        seed (int): The seed of all of it.
+        seed (int): The seed of clustering, weights and training.
         device (torch.device): Where to fit.
         log (bool, optional): Whether to show progress. (default: :obj:`False`)
     """
@@ -295,7 +298,8 @@ def pretrain(
         1, size, seed=derive_seed(seed, 'quantize'), task_weight=None, device=device
     )
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)  # of clusters of one label: they are public
+        # The warning about clusters with one label does not matter for a public graph.
+        warnings.simplefilter('ignore', UserWarning)
         cluster = quantize.cluster(data).cluster
     graph = InNeighbors.from_edge_index(data.edge_index, num_nodes)
 
@@ -306,13 +310,13 @@ def pretrain(
         torch.manual_seed(derive_seed(seed, 'weights'))
         labels, fan_outs = public.num_classes, list(shape.num_neighbors)
         generator = config.make_generator(size, labels, fan_outs, labels)
-    # A tree of this graph speaks for the label that it has.
+    # The scene of a tree of the public graph is its label.
     fit(generator, draw_tokens, y, FitConfig(), derive_seed(seed, 'fit'), device, log, scene=y)
     return shared_weights(generator.cpu())
 
 
 def shared_weights(generator: CGTGenerator) -> dict[str, Tensor]:
-    r"""The weights that do not depend on a vocabulary, on labels or on scenes.
+    r"""The weights that do not depend on the tokens, labels and scenes of one graph.
 
     Args:
         generator (CGTGenerator): The model.

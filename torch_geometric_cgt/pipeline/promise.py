@@ -1,4 +1,4 @@
-r"""What a release promises: k-anonymity or differential privacy, with their parameters."""
+r"""The promises of a release, k-anonymity and differential privacy, with their parameters."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ class KAnonymity:
             vector. (default: :obj:`30`)
         l (int, optional): The minimum number of distinct labels among the
             nodes that share a feature vector. (default: :obj:`None`)
-        min_support (int, optional): The number of source nodes whose
-            computation graphs must show a path (the label of a root and the
-            clusters down to a node) for a generated tree to show it. Other
+        min_support (int, optional): The minimum number of source nodes whose
+            computation graphs contain a path of a generated tree. A path is
+            the label of a root and the clusters from the root to a node. Other
             paths are redrawn or cut. By default, there is no such rule.
             (default: :obj:`None`)
         num_clusters (int, optional): The number of distinct feature vectors,
             see :class:`~torch_geometric_cgt.transforms.Quantize`.
             (default: :obj:`None`)
-        task_weight (float or str, optional): How much class probabilities
-            count when clusters are found, see
+        task_weight (float or str, optional): The weight of class probabilities
+            in the clustering, see
             :class:`~torch_geometric_cgt.transforms.Quantize`.
             (default: :obj:`"auto"`)
-        cluster_epsilon (float, optional): The budget, per node, of a codebook
-            that is differentially private, while the rest is not. This is what
-            the paper calls DP k-means. It is not end-to-end privacy, no
-            :obj:`k` holds, and the noise does not follow from the seed.
-            (default: :obj:`None`)
+        cluster_epsilon (float, optional): The budget per node of a
+            differentially private codebook. Only the codebook is private; the
+            paper calls this DP k-means. Clusters have no minimum size, and the
+            noise does not depend on the seed. (default: :obj:`None`)
     """
 
     k: int = 30
@@ -60,14 +59,14 @@ class KAnonymity:
             check_min_support(self.min_support)
 
     def quantize(self, seed: int = 0, device: torch.device | str = 'cpu') -> Quantize:
-        r"""The quantization that was asked for.
+        r"""The transform that clusters the features of a source.
 
         Args:
-            seed (int, optional): Its seed. (default: :obj:`0`)
-            device (torch.device or str, optional): Where it runs.
+            seed (int, optional): The seed. (default: :obj:`0`)
+            device (torch.device or str, optional): The device.
                 (default: :obj:`"cpu"`)
         """
-        if self.cluster_epsilon is not None:  # clusters of any size, found without a task
+        if self.cluster_epsilon is not None:  # clusters of any size, by default without labels
             return Quantize(
                 1,
                 self.num_clusters,
@@ -90,7 +89,7 @@ class KAnonymity:
 
 @dataclass(frozen=True)
 class PrivateClusters:
-    r"""How the private codebook is found. The budget sets the number of
+    r"""The parameters of the private codebook. The budget sets the number of
     clusters unless :obj:`n_clusters` limits it. See
     :class:`~torch_geometric_cgt.quantizer.PrivateKMeans`.
 
@@ -98,16 +97,16 @@ class PrivateClusters:
         n_clusters (int, optional): The largest number of clusters.
             (default: :obj:`None`)
         space (str, optional): The space of the codebook: :obj:`"features"`, or
-            :obj:`"projected"` for that of a public random projection.
+            :obj:`"projected"` for the space of a public random projection.
             (default: :obj:`"features"`)
         n_components (int, optional): The number of dimensions of the
             projection. (default: :obj:`None`)
-        num_steps (int, optional): The number of steps of Lloyd, without
-            labels. (default: :obj:`3`)
-        nonnegative (bool, optional): Whether features are known not to be
-            negative, as counts of words are. (default: :obj:`False`)
-        random_state (int, optional): The seed of projection and hashes, which
-            is public. (default: :obj:`0`)
+        num_steps (int, optional): The number of Lloyd steps, if clusters are
+            found without labels. (default: :obj:`3`)
+        nonnegative (bool, optional): Whether features are publicly known to be
+            non-negative, such as word counts. (default: :obj:`False`)
+        random_state (int, optional): The public seed of projection and hashes.
+            (default: :obj:`0`)
     """
 
     n_clusters: int | None = None
@@ -118,16 +117,16 @@ class PrivateClusters:
     random_state: int = 0
 
     def solver(self, budget: Budget) -> PrivateKMeans:
-        r"""The clustering, as large as its part of the budget allows.
+        r"""The clustering, with as many clusters as its share of the budget allows.
 
         Args:
-            budget (Budget): What it may spend, as a part of a whole.
+            budget (Budget): The share of the clustering in the whole budget.
         """
         return PrivateKMeans(
             budget.epsilon,
             budget.delta,
             per_label=True,
-            accept_large_delta=True,  # the whole budget was checked
+            accept_large_delta=True,  # the whole budget is already checked
             **asdict(self),
         )
 
@@ -140,30 +139,31 @@ class DifferentialPrivacy:
         epsilon (float): The budget of the whole build.
         delta (float, optional): The failure probability. By default,
             :math:`n^{-1.1}` for :math:`n` nodes. (default: :obj:`None`)
-        unit (str, optional): What the budget protects: :obj:`"record"` (one
+        unit (str, optional): The unit of privacy: :obj:`"record"` (one
             computation graph), :obj:`"edge"` or :obj:`"node"`.
             (default: :obj:`"record"`)
-        max_parents (int, optional): For edges and nodes: in how many
-            neighbourhoods a node may occur. (default: :obj:`2`)
-        form (str, optional): The model of trees: :obj:`"histograms"`,
-            :obj:`"dp_sgd"`, or :obj:`"auto"` for the better one at that budget
+        max_parents (int, optional): For the units edge and node, the maximum
+            number of sampled neighbourhoods that contain a node.
+            (default: :obj:`2`)
+        form (str, optional): The tree model: :obj:`"histograms"`,
+            :obj:`"dp_sgd"`, or :obj:`"auto"` for the better one at this budget
             and size. (default: :obj:`"auto"`)
-        accept_large_delta (bool, optional): Whether a delta above :math:`1 / n`
-            is intended. (default: :obj:`False`)
-        noise_seed (int, optional): A seed of the noise, for tests: whoever
-            knows it can subtract the noise. By default, noise comes from the
-            operating system, and a build cannot be repeated.
+        accept_large_delta (bool, optional): Whether to accept a delta above
+            :math:`1 / n`. (default: :obj:`False`)
+        noise_seed (int, optional): A seed of the noise, for tests only: an
+            attacker who knows it can subtract the noise. By default, noise comes
+            from the operating system, and a build cannot be repeated.
             (default: :obj:`None`)
-        clusters (PrivateClusters, optional): How the codebook is found.
+        clusters (PrivateClusters, optional): The parameters of the codebook.
             (default: :obj:`PrivateClusters()`)
-        dp_sgd (DPSGDConfig, optional): How the generator is trained with
+        dp_sgd (DPSGDConfig, optional): The training parameters of
             :obj:`form="dp_sgd"`. (default: :obj:`DPSGDConfig()`)
-        public (Dataset or Data, optional): Another graph, which is public: with
-            :obj:`form="dp_sgd"`, the generator starts from weights that were
-            learned from it without noise. (default: :obj:`None`)
-        num_classes (int, optional): The number of labels, where it is known
+        public (Dataset or Data, optional): A public graph for pre-training
+            without noise. It requires :obj:`form="dp_sgd"`.
+            (default: :obj:`None`)
+        num_classes (int, optional): The number of labels, if it is known
             without reading the source. By default, one more than the largest
-            label, which is then taken to be public. (default: :obj:`None`)
+            label, which is then assumed to be public. (default: :obj:`None`)
     """
 
     epsilon: float
@@ -175,7 +175,7 @@ class DifferentialPrivacy:
     noise_seed: int | None = None
     clusters: PrivateClusters = field(default_factory=PrivateClusters)
     dp_sgd: DPSGDConfig = field(default_factory=DPSGDConfig)
-    public: Any = None  # a PublicGraph, once it is checked
+    public: Any = None  # a PublicGraph after __post_init__
     num_classes: int | None = None
 
     def __post_init__(self) -> None:
@@ -202,7 +202,7 @@ class DifferentialPrivacy:
                 object.__setattr__(self, name, _typed(name, kind, value))
 
     def budget(self, num_nodes: int) -> Budget:
-        r"""The budget for a graph of some size.
+        r"""The budget for a graph with :obj:`num_nodes` nodes.
 
         Args:
             num_nodes (int): The number of nodes.
@@ -210,8 +210,8 @@ class DifferentialPrivacy:
         return Budget.of(self.epsilon, self.delta, num_nodes, self.unit, self.accept_large_delta)
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All parameters, for a JSON file; of a public graph, name and
-        fingerprint.
+        r"""All parameters, for a JSON file. A public graph is represented by its
+        name and fingerprint.
         """
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         own |= {'clusters': _changed(self.clusters), 'dp_sgd': _changed(self.dp_sgd)}
@@ -227,7 +227,7 @@ Promise = KAnonymity | DifferentialPrivacy
 
 
 def _typed(name: str, kind: type, arguments: dict[str, Any]) -> Any:
-    r"""Makes a configuration of a dictionary of its arguments."""
+    r"""Creates a configuration object from a dictionary of its arguments."""
     own = {'epsilon', 'delta', 'per_label', 'accept_large_delta', 'generator'}
     if name == 'clusters' and (taken := sorted(own & arguments.keys())):
         raise ValueError(f"'clusters' must not hold {taken}: the dataset sets them")

@@ -1,4 +1,4 @@
-r"""Sampled trees on disk, written shard by shard: a kill costs one shard of each process."""
+r"""Generated trees on disk, written in shards so that an interrupted build can resume."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TOKENS, DONE = 'tokens.bin', 'done-{rank}.jsonl'
 
 
 class TokenShards:
-    r"""A file of token trees, ``[n, T]`` of type int32, that several processes
-    fill in any order and in more than one run.
+    r"""A file of token trees, ``[n, T]`` of type int32. Several processes can fill
+    it in any order and in several runs.
 
-    A shard counts as written when its checksum is in the list of a process
-    and still that of the file.
+    A shard is complete if a process has logged its checksum and the checksum
+    matches the file. A process that is killed loses at most one shard.
 
     Args:
-        folder (Path): A folder that all processes see.
+        folder (Path): A folder that all processes share.
         num_trees (int): The number of trees.
         num_slots (int): The number of slots of a tree.
         shard_size (int): The number of trees of a shard.
@@ -39,7 +39,7 @@ class TokenShards:
             file.truncate(self._offset(num_trees))
 
     def missing(self) -> list[int]:
-        r"""The shards that are still to be written."""
+        r"""The numbers of the shards that are not complete."""
         done = self._done()
         return [
             shard for shard in range(len(self.rows)) if done.get(shard) != self._checksum(shard)
@@ -49,15 +49,15 @@ class TokenShards:
         r"""Writes one shard.
 
         Args:
-            shard (int): Its number.
-            tokens (torch.Tensor): Its trees.
-            rank (int, optional): The number of this process.
+            shard (int): The number of the shard.
+            tokens (torch.Tensor): The trees of the shard.
+            rank (int, optional): The rank of this process.
                 (default: :obj:`0`)
         """
         content = tokens.to(torch.int32).contiguous().numpy().tobytes()
         begin, end = self._span(shard)
         if len(content) != end - begin:
-            raise ValueError(f'Shard {shard} takes {end - begin} bytes (got {len(content)})')
+            raise ValueError(f'Shard {shard} must have {end - begin} bytes (got {len(content)})')
         with open(self.folder / TOKENS, 'r+b') as file:
             file.seek(begin)
             file.write(content)
@@ -68,7 +68,7 @@ class TokenShards:
             file.write(line + '\n')
 
     def tokens(self) -> Tensor:
-        r"""All trees, mapped from the file."""
+        r"""All trees, memory-mapped from the file."""
         size = self.num_trees * self.num_slots
         if size == 0:
             return torch.empty(self.num_trees, self.num_slots, dtype=torch.int32)
@@ -85,7 +85,7 @@ class TokenShards:
                     entry = json.loads(line)
                     done[int(entry['shard'])] = str(entry['sha256'])
                 except (ValueError, KeyError, TypeError):
-                    continue  # the kill came in the middle of a line
+                    continue  # an interrupted process left an incomplete line
         return done
 
     def _checksum(self, shard: int) -> str:

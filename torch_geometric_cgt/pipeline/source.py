@@ -1,4 +1,4 @@
-r"""The source graph: what is accepted, and how its content is recognised."""
+r"""The source graph: checks of the input, its fingerprint, and public graphs."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Source:
 
     name: str
     data: Data  # x, edge_index and y on the CPU
-    split: Tensor | None  # [N] split codes, None where the graph has no masks
+    split: Tensor | None  # [N] split codes, None if the graph has no masks
     num_classes: int
-    num_zeroed: int = 0  # roots whose record was zeroed out; they count as roots all the same
+    num_zeroed: int = 0  # roots whose record is zeroed out; num_roots includes them
 
     @property
     def num_roots(self) -> int:
-        r"""The number of computation graphs, those included that were zeroed out."""
+        r"""The number of computation graphs, including zeroed-out records."""
         return self.root.numel() + self.num_zeroed
 
     @property
     def root(self) -> Tensor:
-        r"""The nodes that computation graphs are made for: the labelled ones."""
+        r"""The roots of computation graphs: all labelled nodes."""
         return (self.data.y >= 0).nonzero().view(-1)
 
     def split_codes(self, seed: int) -> Tensor:
-        r"""The splits of the graph, or a seeded 50/10/40 where it has none."""
+        r"""The split codes of the graph, or a random 50/10/40 split if it has no masks."""
         return random_split(self.data.y >= 0, seed) if self.split is None else self.split
 
     def fingerprint(self) -> str:
@@ -64,8 +64,8 @@ class Source:
 
 
 def check_source(source: Any) -> Source:
-    r"""Takes a PyG dataset of one graph or a :class:`~torch_geometric.data.Data`
-    and returns what is needed of it, or says what is wrong with it.
+    r"""Checks a PyG dataset of one graph or a :class:`~torch_geometric.data.Data`
+    object. Raises :class:`SourceError` if it cannot be used.
     """
     data, name = source, 'Data'
     if isinstance(source, Dataset):
@@ -124,8 +124,8 @@ def _check_labels(data: Data) -> Tensor:
 
 @dataclass(frozen=True)
 class PublicGraph:
-    r"""Names a public graph. Cards and cache folders hold its name and
-    fingerprint, the graph itself is in memory only.
+    r"""A reference to a public graph. Cards and cache folders contain its name and
+    fingerprint; the graph itself is kept in memory only.
 
     Args:
         name (str): The name of the graph.
@@ -134,11 +134,12 @@ class PublicGraph:
 
     name: str
     fingerprint: str
-    source: ClassVar[Source | None] = None  # of an instance; not among the fields
+    source: ClassVar[Source | None] = None  # set per instance; not a dataclass field
 
     @classmethod
     def of(cls, given: Any) -> PublicGraph:
-        r"""Takes a PyG dataset of one graph, a graph, or what a card says of one.
+        r"""Creates a reference from a PyG dataset of one graph, a graph, or the
+        name and fingerprint on a card.
 
         Args:
             given (Dataset or Data or dict or PublicGraph): The graph.
@@ -153,16 +154,17 @@ class PublicGraph:
         return graph
 
     def content(self) -> Source:
-        r"""The graph, or an error where only its name is known."""
+        r"""The graph. Raises :class:`SourceError` if only its name is available."""
         if self.source is None:
             raise SourceError(
-                f"The model of trees starts from the public graph '{self.name}', which is not "
+                f"The tree model starts from the public graph '{self.name}', which is not "
                 f'available: build with privacy=DifferentialPrivacy(..., public=<that graph>)'
             )
         return self.source
 
     def check_apart_from(self, source: Source) -> None:
-        r"""Refuses the private source itself, also with other splits.
+        r"""Raises :class:`SourceError` if the public graph is the private source,
+        even with other splits.
 
         Args:
             source (Source): The private source.
@@ -173,6 +175,6 @@ class PublicGraph:
         )
         if same:
             raise SourceError(
-                f"The public graph '{self.name}' is the source itself: what is learned from it "
-                f'without noise would not be private'
+                f"The public graph '{self.name}' is the source itself: pre-training on it without "
+                f'noise would not be private'
             )

@@ -1,4 +1,4 @@
-r"""The working folder of a build: one build at a time, and finished stages are kept."""
+r"""The working folder of a build: its lock, and the results of finished stages."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from torch_geometric_cgt.utils.files import (
 TENSORS, FACTS, LOCKS = 'tensors.safetensors', 'facts.json', '.locks'
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
-Outcome = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and small facts
+Outcome = tuple[dict[str, Tensor], dict[str, Any]]  # tensors, and facts for a JSON file
 
 
 @contextmanager
 def exclusive(work: Path) -> Iterator[None]:
-    r"""Holds a working folder for one build at a time.
+    r"""Locks a working folder, so that one build at a time uses it.
 
-    Another build of the same dataset waits until this one is done. The lock is a
-    file in a folder of its own, so it outlives what happens to the working
-    folder. It is released when the process ends, also when it is killed.
+    Another build of the same dataset waits until this one is done. The lock file
+    is not in the working folder, so that clearing the folder does not remove it.
+    The lock is released when the process ends, even if it is killed.
 
     Args:
         work (Path): The working folder.
@@ -48,7 +48,8 @@ def exclusive(work: Path) -> Iterator[None]:
         lock.acquire(blocking=False)
     except Timeout:
         warnings.warn(
-            f"Another process builds the same dataset in '{work}': waiting for it", stacklevel=3
+            f"Another process is building the same dataset in '{work}': waiting for it",
+            stacklevel=3,
         )
         lock.acquire()
     try:
@@ -61,7 +62,7 @@ def exclusive(work: Path) -> Iterator[None]:
 
 
 def clear(work: Path) -> None:
-    r"""Removes what an interrupted build left.
+    r"""Removes the results of an interrupted build.
 
     Args:
         work (Path): The working folder.
@@ -71,13 +72,13 @@ def clear(work: Path) -> None:
 
 
 def once(work: Path, stage: str, run: Callable[[], Outcome], world: World) -> Outcome:
-    r"""Runs a stage in one process, unless an interrupted build finished it
-    before, and gives its outcome to all processes.
+    r"""Runs a stage in one process, unless an interrupted build has finished it,
+    and returns its outcome in all processes.
 
     Args:
-        work (Path): The working folder of the build, seen by all processes.
+        work (Path): The working folder of the build, which all processes share.
         stage (str): The name of the stage.
-        run (callable): Runs it.
+        run (callable): Runs the stage.
         world (World): The processes.
     """
     folder = work / stage
@@ -87,13 +88,13 @@ def once(work: Path, stage: str, run: Callable[[], Outcome], world: World) -> Ou
             with atomic_folder(folder) as draft:
                 write_tensors(draft / TENSORS, tensors)
                 write_sealed_json(draft / FACTS, {'facts': facts}, [TENSORS])
-    with world.together(f"read '{folder}', which must be on storage that all processes see"):
+    with world.together(f"read '{folder}', which must be on storage that all processes share"):
         return _read(folder)
 
 
 @contextmanager
 def report_full_disk(work: Path) -> Iterator[None]:
-    r"""Raises an error that says which stages are kept when a disk is full.
+    r"""If the disk is full, raises an error that lists the stages that are kept.
 
     Args:
         work (Path): The working folder.
@@ -107,7 +108,7 @@ def report_full_disk(work: Path) -> Iterator[None]:
         kept = f"{', '.join(done)} are kept in '{work}'" if done else 'nothing is kept'
         raise NotWritableError(
             f"Cannot write to '{work.parent}': {error.strerror}. Of the stages of this build, "
-            f'{kept}: make room and construct the dataset again to resume from there'
+            f'{kept}: free disk space and construct the dataset again to resume'
         ) from error
 
 

@@ -1,4 +1,4 @@
-r"""The mathematics of differential privacy: noise, mechanisms, units, accounting, the ledger."""
+r"""The mathematics of differential privacy: noise, mechanisms, units, accounting and ledger."""
 
 from torch_geometric_cgt.privacy.budget import Budget
 from torch_geometric_cgt.privacy.ledger import Entry, Ledger, Total

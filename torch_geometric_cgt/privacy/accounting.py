@@ -1,4 +1,4 @@
-r"""What several mechanisms cost together, by the accountants of :obj:`dp-accounting`."""
+r"""The composed cost of several mechanisms, computed with :obj:`dp-accounting`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from torch_geometric_cgt.privacy.noise import (
     SampledGaussian,
 )
 
-INTERVAL = 1e-3  # the grid of privacy losses; losses are rounded up on it
-MIXTURE_INTERVAL = 4e-3  # a mixture takes long on a finer one
-MANY_LOSSES = 30.0  # from this epsilon on, the grid grows with it
-FALLBACK = 1e-3  # the share of delta for what has no privacy loss distribution
-TAIL = 1e-16  # of a binomial distribution, moved to its far end
+INTERVAL = 1e-3  # grid of privacy losses; losses are rounded up to it
+MIXTURE_INTERVAL = 4e-3  # grid for mixtures, which are slow on a finer grid
+MANY_LOSSES = 30.0  # the grid grows in proportion to epsilons above this one
+FALLBACK = 1e-3  # share of delta for mechanisms without a privacy loss distribution
+TAIL = 1e-16  # tail probability of a binomial distribution that is moved to its maximum
 
 
 @dataclass(frozen=True)
 class Loss:
-    r"""One mechanism, as an accountant sees it.
+    r"""The input of an accountant for one mechanism.
 
     Args:
         noise (Noise): The noise.
-        sensitivity (float): How far one row can move the noisy vector.
-        group (int, optional): How many rows go at once. (default: :obj:`1`)
-        count (int, optional): How often it runs. (default: :obj:`1`)
+        sensitivity (float): The largest change of the vector when one row is
+            removed.
+        group (int, optional): The number of rows that are removed together.
+            (default: :obj:`1`)
+        count (int, optional): The number of runs. (default: :obj:`1`)
     """
 
     noise: Noise
@@ -44,7 +46,7 @@ class Loss:
 
     @property
     def shift(self) -> float:
-        r"""How far all of these rows can move the noisy vector."""
+        r"""The largest change of the vector when all rows of the group are removed."""
         return self.group * self.sensitivity
 
 
@@ -52,17 +54,18 @@ def epsilon_of(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) ->
     r"""The smallest :math:`\epsilon` that can be proven for all mechanisms
     together, and the accountant that proves it.
 
-    Composed privacy loss distributions (:obj:`"pld"`) are tight. Where one of
-    them is not known, see :meth:`privacy_loss`, the bound from Rényi
-    divergences (:obj:`"rdp"`) is computed as well. Both hold, and the smaller
-    one is returned.
+    Composed privacy loss distributions (:obj:`"pld"`) are tight. If the
+    distribution of a mechanism is not known (see :meth:`privacy_loss`), the
+    bound from Rényi divergences (:obj:`"rdp"`) is computed as well. Both bounds
+    are valid, and the smaller one is returned.
 
     Args:
-        losses (list[Loss]): The mechanisms; each may depend on the results
-            of those before it.
+        losses (list[Loss]): The mechanisms. Each may depend on the results
+            of the earlier ones.
         delta (float): The failure probability.
-        coarseness (float, optional): A coarser grid of privacy losses is
-            quicker, and errs on the safe side. (default: :obj:`1.0`)
+        coarseness (float, optional): The factor of the grid of privacy losses.
+            A coarser grid is faster and never underestimates :math:`\epsilon`.
+            (default: :obj:`1.0`)
     """
     losses = [loss for loss in losses if loss.shift > 0]
     if not losses:
@@ -75,12 +78,13 @@ def epsilon_of(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) ->
 
 
 def substitution_epsilon_of(losses: Sequence[Loss], delta: float) -> tuple[float, str]:
-    r"""The same where a unit is exchanged for another one, not left out.
+    r"""Like :meth:`epsilon_of`, but a unit is replaced by another one instead
+    of removed.
 
-    Both data are neighbours of those without the unit. By the triangle
-    inequality of the hockey-stick divergence, :math:`\delta(\epsilon) \leq
-    \min_{\epsilon_1} \delta_0(\epsilon_1) + e^{\epsilon_1} \delta_0(\epsilon -
-    \epsilon_1)` with :math:`\delta_0` for leaving out.
+    Both datasets are neighbours of the dataset without the unit. By the
+    triangle inequality of the hockey-stick divergence, :math:`\delta(\epsilon)
+    \leq \min_{\epsilon_1} \delta_0(\epsilon_1) + e^{\epsilon_1}
+    \delta_0(\epsilon - \epsilon_1)`, where :math:`\delta_0` holds for removal.
 
     Args:
         losses (list[Loss]): The mechanisms.
@@ -99,7 +103,7 @@ def substitution_epsilon_of(losses: Sequence[Loss], delta: float) -> tuple[float
     high = max(1e-3, 2 * float(pld.get_epsilon_for_delta(delta / 2)))
     while not holds(high):
         high *= 1.5
-        if high > 500:  # exp(high) leaves the range of numbers soon
+        if high > 500:  # exp(high) overflows soon
             return math.inf, 'pld'
     low = 0.0
     while high - low > INTERVAL * max(1.0, high / 10):
@@ -109,25 +113,26 @@ def substitution_epsilon_of(losses: Sequence[Loss], delta: float) -> tuple[float
 
 
 def privacy_loss(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) -> Any:
-    r"""The composed privacy loss distribution, rounded up everywhere.
+    r"""The composed privacy loss distribution. Losses are rounded up.
 
-    * Gaussian noise: all of them are one Gaussian mechanism with the root of
-      the sum of squares of their shifts.
+    * Gaussian noise: several Gaussian mechanisms equal one whose shift, in
+      units of its noise, is the root of the sum of their squared shifts.
     * Discrete Gaussian noise with shift 1: exactly one count differs, by one,
-      and the distribution is exact. Other shifts are taken as the
+      and the distribution is exact. For other shifts, the
       :math:`(\epsilon, \delta')` that follows from :math:`\frac{1}{2}
-      (\Delta / \sigma)^2` concentrated differential privacy (Canonne, Kamath
-      and Steinke, 2020), which holds for any number of counts.
-    * DP-SGD of a group of :math:`g` records: in each step, their number in the
-      batch is binomial, and the mixture of Gaussians with these shifts and
+      (\Delta / \sigma)^2` concentrated differential privacy is used (Canonne,
+      Kamath and Steinke, 2020). It holds for any number of counts.
+    * DP-SGD with a group of :math:`g` records: in each step, their number in
+      the batch is binomial, and the mixture of Gaussians with these shifts and
       probabilities dominates (Ganesh, "Tight Group-Level DP Guarantees for
       DP-SGD with Sampling via Mixture of Gaussians Mechanisms", 2024).
 
     Args:
         losses (list[Loss]): The mechanisms.
-        delta (float): The failure probability that it will be asked for.
-        coarseness (float, optional): How much coarser the grid of losses may
-            be. (default: :obj:`1.0`)
+        delta (float): The failure probability at which the distribution is
+            evaluated.
+        coarseness (float, optional): The factor of the grid of losses.
+            (default: :obj:`1.0`)
     """
     _dp_accounting()
     from dp_accounting.pld import common
@@ -139,7 +144,7 @@ def privacy_loss(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) 
     for loss in losses:
         noise, shift = loss.noise, loss.shift
         if not _is_tight(loss):
-            epsilon = _renyi_epsilon([loss], FALLBACK * delta)  # of all its runs
+            epsilon = _renyi_epsilon([loss], FALLBACK * delta)  # includes all runs
             one = pld.from_privacy_parameters(
                 common.DifferentialPrivacyParameters(epsilon, FALLBACK * delta),
                 value_discretization_interval=grid,
@@ -169,7 +174,7 @@ def privacy_loss(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) 
 
 
 def _is_tight(loss: Loss) -> bool:
-    r"""Whether the privacy loss distribution of a mechanism is known."""
+    r"""Whether the exact privacy loss distribution of a mechanism is known."""
     return not isinstance(loss.noise, DiscreteGaussian) or loss.shift == 1
 
 
@@ -188,7 +193,7 @@ def _sampled(pld: ModuleType, noise: SampledGaussian, group: int, grid: float) -
     number = np.arange(group + 1)
     mass = binom.pmf(number, group, probability)
     rare = (binom.sf(number - 1, group, probability) < TAIL) & (number < group)
-    mass[group] += mass[rare].sum()  # as if all of them were drawn: more is worse
+    mass[group] += mass[rare].sum()  # an upper bound: more drawn records cost more
     number, mass = number[~rare], mass[~rare]
     return pld.from_mixture_gaussian_mechanism(
         noise.noise_multiplier,
@@ -199,7 +204,7 @@ def _sampled(pld: ModuleType, noise: SampledGaussian, group: int, grid: float) -
 
 
 def _renyi_epsilon(losses: Sequence[Loss], delta: float) -> float:
-    r"""The bound from Rényi divergences, infinite where there is none."""
+    r"""The bound from Rényi divergences; infinite if none is available."""
     dp = _dp_accounting()
     accountant = dp.rdp.RdpAccountant()
     for loss in losses:
@@ -211,7 +216,7 @@ def _renyi_epsilon(losses: Sequence[Loss], delta: float) -> float:
                 noise.sampling_probability, dp.GaussianDpEvent(noise.noise_multiplier)
             )
             accountant.compose(event, int(noise.steps) * loss.count)
-        elif isinstance(noise, Gaussian):  # discrete or not: the divergences are the same bound
+        elif isinstance(noise, Gaussian):  # the same bound holds for discrete Gaussian noise
             accountant.compose(dp.GaussianDpEvent(noise.sigma / loss.shift), loss.count)
         elif isinstance(noise, Laplace):
             accountant.compose(dp.LaplaceDpEvent(noise.scale / loss.shift), loss.count)
@@ -219,7 +224,9 @@ def _renyi_epsilon(losses: Sequence[Loss], delta: float) -> float:
 
 
 def _interval(losses: Sequence[Loss], delta: float) -> float:
-    r"""The grid of privacy losses: finer than anybody reads, coarse enough to be quick."""
+    r"""The grid of privacy losses: finer than the digits on a card, and coarse enough to be
+    fast.
+    """
     rho = sum(
         loss.count * loss.group**2 * loss.noise.concentrated(loss.sensitivity) for loss in losses
     )
@@ -230,7 +237,7 @@ def _interval(losses: Sequence[Loss], delta: float) -> float:
 
 
 def _dp_accounting() -> ModuleType:
-    r"""The package, or how to install it."""
+    r"""Imports :obj:`dp_accounting`, or raises an error that says how to install it."""
     try:
         import dp_accounting
     except ImportError as error:

@@ -1,4 +1,4 @@
-r"""A privacy budget, checked before anything runs."""
+r"""A privacy budget with its unit, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from scipy.stats import norm
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.privacy.units import check_unit
 
-MUS = (1e-9, 1e4)  # distances of two Gaussians, in standard deviations, that are tried
+MUS = (1e-9, 1e4)  # search range: distance of two Gaussians in standard deviations
 
 
 @dataclass(frozen=True)
 class Budget:
-    r"""What may be spent, for which unit.
+    r"""The largest :math:`(\epsilon, \delta)` that a build may cost, and its unit.
 
     Args:
-        epsilon (float): How much more likely any result may become when one
-            unit is left out, as a logarithm.
+        epsilon (float): The bound of the logarithm of the ratio between the
+            probabilities of any result with and without one unit.
         delta (float): The failure probability.
         unit (str, optional): The unit. (default: :obj:`"record"`)
     """
@@ -44,8 +44,8 @@ class Budget:
 
     @property
     def concentrated(self) -> float:
-        r"""The cost :math:`\rho` of one Gaussian mechanism that spends all of it,
-        by the exact formula of Balle and Wang (2018).
+        r"""The cost :math:`\rho` of one Gaussian mechanism that spends the whole
+        budget, by the exact formula of Balle and Wang (2018).
         """
 
         def excess(log_mu: float) -> float:
@@ -57,13 +57,13 @@ class Budget:
         found = _root(excess, *map(math.log, MUS))
         if found is None:
             raise BudgetError(
-                f'No Gaussian noise that could be drawn spends epsilon = {self.epsilon:g} at '
+                f'No Gaussian mechanism has epsilon = {self.epsilon:g} at '
                 f'delta = {self.delta:g}: both are too small, or epsilon is too large'
             )
         return math.exp(2 * found) / 2
 
     def part(self, share: float) -> Budget:
-        r"""What a mechanism may spend that gets a share of the concentrated cost.
+        r"""The budget of a mechanism that gets a share of the concentrated cost.
 
         Args:
             share (float): The share, between zero and one.
@@ -77,10 +77,10 @@ class Budget:
 
         top = math.log(self.epsilon)
         found = _root(excess, top - 20, top)
-        if found is None:  # at epsilon = 0, delta alone pays for more
+        if found is None:  # delta alone allows a larger cost, even at epsilon = 0
             raise BudgetError(
-                f'epsilon = {self.epsilon:g} is too small beside delta = {self.delta:g} to be '
-                f'divided: a part of {share:.2g} of it has no epsilon of its own'
+                f'epsilon = {self.epsilon:g} is too small compared with delta = {self.delta:g} to '
+                f'be divided: a share of {share:.2g} would need an epsilon below zero'
             )
         return replace(self, epsilon=math.exp(found))
 
@@ -93,18 +93,19 @@ class Budget:
         unit: str = 'record',
         accept_large_delta: bool = False,
     ) -> Budget:
-        r"""The budget for data of some size, with a delta that means something.
+        r"""Checks delta against the number of rows and returns the budget.
 
-        With :math:`\delta = 1 / n`, publishing one row as it is would be
-        allowed. By default it is :math:`n^{-1.1}`.
+        A delta of :math:`1 / n` would allow a mechanism to publish a random
+        row unchanged, so that a larger delta is refused.
 
         Args:
             epsilon (float): The privacy loss.
-            delta (float, optional): The failure probability.
+            delta (float, optional): The failure probability. By default,
+                :math:`n^{-1.1}`.
             num_rows (int): The number of rows, :math:`n`.
             unit (str, optional): The unit. (default: :obj:`"record"`)
-            accept_large_delta (bool, optional): Whether the caller knows what
-                a delta above :math:`1 / n` means. (default: :obj:`False`)
+            accept_large_delta (bool, optional): Whether to accept a delta above
+                :math:`1 / n`. (default: :obj:`False`)
         """
         if delta is None:
             delta = max(num_rows, 2) ** -1.1
@@ -112,14 +113,14 @@ class Budget:
         if delta > 1 / max(num_rows, 1) and not accept_large_delta:
             raise BudgetError(
                 f"'delta' must not exceed 1 / n = {1 / num_rows:.2g} for {num_rows} rows (got "
-                f'{delta:g}): a mechanism that publishes a random row as it is would meet it. '
-                f"Use a smaller one, or 'accept_large_delta=True' if that is meant"
+                f'{delta:g}): such a delta allows a mechanism to publish a random row unchanged. '
+                f"Use a smaller delta, or 'accept_large_delta=True' if this is intended"
             )
         return budget
 
 
-def _root(rises: Callable[[float], float], low: float, high: float) -> float | None:
-    r"""Where a function that rises from below zero crosses it, if it does."""
-    if not rises(low) < 0 < rises(high):
+def _root(increasing: Callable[[float], float], low: float, high: float) -> float | None:
+    r"""The root of an increasing function, or :obj:`None` if there is none in the interval."""
+    if not increasing(low) < 0 < increasing(high):
         return None
-    return float(brentq(rises, low, high))
+    return float(brentq(increasing, low, high))

@@ -1,4 +1,4 @@
-r"""The privacy ledger: every mechanism that touches the data, and their common cost."""
+r"""The privacy ledger: every mechanism that reads the data, and their composed cost."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from torch_geometric_cgt.privacy.noise import Noise, SampledGaussian, noise_from
 from torch_geometric_cgt.privacy.units import CappedSample, check_unit, group_size
 
 RELATIONS = ('zero-out', 'substitute')
-COARSE = 2.0  # the grid of losses while noise is sought
-TOLERANCE = 1.001  # of a total that is computed again, maybe by another version
+COARSE = 2.0  # factor of the grid of losses during calibration
+TOLERANCE = 1.001  # for a total that another version of the accountant recomputes
 PRECISION = 1e-3  # of the common cost
-SMALLEST, LARGEST = 1e-12, 1e9  # costs that are tried
+SMALLEST, LARGEST = 1e-12, 1e9  # search range of the common cost
 
 
 @dataclass(frozen=True)
 class Entry:
-    r"""One mechanism that touches the data, or the reason why a stage does not.
+    r"""One mechanism that reads the data, or the reason why a stage costs nothing.
 
     Args:
-        stage (str): The stage of the build that it belongs to.
-        name (str): What is computed, for a reader.
-        unit (str, optional): What the rows are that the sensitivity speaks of:
+        stage (str): The stage of the build that runs the mechanism.
+        name (str): What is computed.
+        unit (str, optional): The rows that the sensitivity refers to:
             :obj:`"record"` (one computation graph), :obj:`"node"` (its features
             and its label), or :obj:`"edge"`. (default: :obj:`"record"`)
-        sensitivity (float, optional): How far the vector that noise is added
-            to moves when one row is left out: an :math:`L_2` norm, for
-            :class:`~torch_geometric_cgt.privacy.Laplace` an :math:`L_1` norm,
-            for DP-SGD the clipping norm. (default: :obj:`1.0`)
-        noise (Noise, optional): The noise. :obj:`None` is for a stage that
-            does not look at the data; then :obj:`note` must say why.
+        sensitivity (float, optional): The largest change of the vector that
+            receives noise when one row is removed. It is an :math:`L_2` norm;
+            for :class:`~torch_geometric_cgt.privacy.Laplace`, an :math:`L_1`
+            norm; for DP-SGD, the clipping norm. (default: :obj:`1.0`)
+        noise (Noise, optional): The noise. With :obj:`None`, the stage costs
+            nothing, and :obj:`note` must give the reason.
             (default: :obj:`None`)
-        count (int, optional): How often it runs. (default: :obj:`1`)
-        share (float, optional): Its part of the budget, relative to others,
-            when noise is sought. (default: :obj:`1.0`)
-        fixed (bool, optional): Whether its noise stays as it is when noise is
-            sought, because it has run already, say. (default: :obj:`False`)
-        note (str, optional): What else a reader should know.
+        count (int, optional): The number of runs. (default: :obj:`1`)
+        share (float, optional): The share of the budget that calibration gives
+            to this entry, relative to the other entries. (default: :obj:`1.0`)
+        fixed (bool, optional): Whether calibration keeps the noise, *e.g.*,
+            because the mechanism has already run. (default: :obj:`False`)
+        note (str, optional): Further information for the reader of a card.
             (default: :obj:`""`)
     """
 
@@ -68,22 +68,23 @@ class Entry:
             raise ValueError(f"'count' must be a positive integer (got {self.count!r})")
         if self.noise is None and not self.note:
             raise ValueError(
-                f"'{self.name}' has no noise: give a 'note' that says why it is free, e.g. "
-                f'that it does not look at the data'
+                f"'{self.name}' has no noise: give a 'note' that says why it costs nothing, e.g. "
+                f'that it does not read the data'
             )
 
     @classmethod
     def free(cls, stage: str, name: str, why: str) -> Entry:
-        r"""A stage that costs nothing, because it does not look at the data or
-        looks at private results only.
+        r"""An entry that costs nothing, because it does not read the data or
+        reads private results only.
         """
         return cls(stage, name, note=why)
 
     def loss(self, unit: str, sample: CappedSample | None = None) -> Loss | None:
-        r"""What an accountant has to know, for one unit; :obj:`None` if nothing.
+        r"""The input of an accountant for one unit; :obj:`None` if the entry
+        costs nothing.
 
         Args:
-            unit (str): What is left out of neighbouring data.
+            unit (str): The unit that neighbouring datasets differ in.
             sample (CappedSample, optional): The frozen sample.
                 (default: :obj:`None`)
         """
@@ -93,11 +94,11 @@ class Entry:
         return Loss(self.noise, self.sensitivity, group, self.count) if group else None
 
     def is_same_as(self, other: Entry) -> bool:
-        r"""Whether two entries speak of the same mechanism on the same rows,
-        however wide its noise is.
+        r"""Whether two entries describe the same mechanism on the same rows.
+        The width of the noise is not compared.
 
         Args:
-            other (Entry): The other one.
+            other (Entry): The other entry.
         """
         return self._mechanism() == other._mechanism()
 
@@ -108,14 +109,14 @@ class Entry:
         return *own, None if self.noise is None else self.noise.kind
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""All fields, for a JSON file."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         content['noise'] = None if self.noise is None else self.noise.to_dict()
         return content
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Entry:
-        r"""The inverse of :meth:`to_dict`; further keys are ignored."""
+        r"""The inverse of :meth:`to_dict`. Further keys are ignored."""
         fields = {name: content[name] for name in cls.__dataclass_fields__}
         if fields['noise'] is not None:
             fields['noise'] = noise_from_dict(fields['noise'])
@@ -124,16 +125,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Total:
-    r"""What all entries cost together, for one unit.
+    r"""The composed cost of all entries, for one unit.
 
     Args:
-        unit (str): What is left out of neighbouring data.
+        unit (str): The unit that neighbouring datasets differ in.
         epsilon (float): The privacy loss.
         delta (float): The failure probability.
-        accountant (str): What proves it, :obj:`"pld"` or :obj:`"rdp"`
-            (:obj:`"none"` where nothing is spent).
-        relation (str): How neighbours differ: one unit is left out
-            (:obj:`"zero-out"`), or exchanged (:obj:`"substitute"`).
+        accountant (str): The accountant that proves it, :obj:`"pld"` or
+            :obj:`"rdp"` (:obj:`"none"` if nothing is spent).
+        relation (str): How neighbouring datasets differ: one unit is removed
+            (:obj:`"zero-out"`) or replaced (:obj:`"substitute"`).
     """
 
     unit: str
@@ -147,14 +148,14 @@ class Ledger:
     r"""All mechanisms of a build, composed to one :math:`(\epsilon, \delta)`
     per unit.
 
-    A ledger is made with the stages that a build will run. As long as one of
-    them has no entry, there is no total.
+    A ledger is created with the stages that a build will run. It has a total
+    only if every stage has an entry.
 
     Args:
         stages (list[str]): The stages of the build.
         entries (list[Entry], optional): The mechanisms. (default: :obj:`()`)
-        sample (CappedSample, optional): The frozen sample of edges, needed for
-            totals per node or per edge. (default: :obj:`None`)
+        sample (CappedSample, optional): The frozen sample of edges. Totals per
+            node or per edge need it. (default: :obj:`None`)
     """
 
     def __init__(
@@ -171,12 +172,12 @@ class Ledger:
         self.add(*entries)
 
     def require(self, stage: str) -> None:
-        r"""Demands an entry for a stage that is going to run."""
+        r"""Adds a stage, which then must have an entry."""
         if stage not in self.stages:
             self.stages.append(stage)
 
     def add(self, *entries: Entry) -> Ledger:
-        r"""Writes entries down; their stages must have been announced."""
+        r"""Adds entries. Their stages must be stages of this ledger."""
         for entry in entries:
             if entry.stage not in self.stages:
                 raise LedgerError(
@@ -193,15 +194,15 @@ class Ledger:
         return [stage for stage in self.stages if stage not in paid]
 
     def total(self, unit: str, delta: float, relation: str = 'zero-out') -> Total:
-        r"""What all entries cost together.
+        r"""The composed cost of all entries.
 
         Args:
-            unit (str): What is left out: :obj:`"record"`, :obj:`"edge"` or
+            unit (str): The unit: :obj:`"record"`, :obj:`"edge"` or
                 :obj:`"node"`, see :meth:`~torch_geometric_cgt.privacy.units.group_size`.
             delta (float): The failure probability.
-            relation (str, optional): :obj:`"zero-out"`, or :obj:`"substitute"`
-                where the unit is exchanged for another one, or where trees are
-                unrolled again without it. (default: :obj:`"zero-out"`)
+            relation (str, optional): :obj:`"zero-out"` if the unit is removed.
+                :obj:`"substitute"` if it is replaced by another one, or if trees
+                are unrolled again without it. (default: :obj:`"zero-out"`)
         """
         Budget(1.0, delta, unit)
         if relation not in RELATIONS:
@@ -216,7 +217,7 @@ class Ledger:
     def _check_complete(self) -> None:
         if self.missing:
             raise LedgerError(
-                f'These stages touch the data, but have no entry in the ledger: '
+                f'These stages read the data, but have no entry in the ledger: '
                 f'{", ".join(self.missing)}. There is no guarantee without them'
             )
 
@@ -224,21 +225,20 @@ class Ledger:
         return [loss for entry in entries if (loss := entry.loss(unit, self.sample))]
 
     def cost(self, entry: Entry, unit: str, delta: float) -> float:
-        r"""The :math:`\epsilon` of one entry on its own. Costs do not add up to
-        the total, which is less than their sum.
+        r"""The :math:`\epsilon` of one entry alone. The sum of these costs is
+        larger than the total.
         """
         return epsilon_of(self._losses([entry], unit), delta)[0]
 
     def calibrate(self, budget: Budget) -> Ledger:
-        r"""A ledger with the noise that a budget needs.
+        r"""A ledger with the smallest noise that meets a budget.
 
-        Each entry gets a part of the budget in proportion to its share (of the
-        concentrated cost :math:`\rho`, in which Gaussian mechanisms add up), and
-        the total is brought up to the budget by bisection. Entries that are
-        fixed stay as they are.
+        Each entry gets a concentrated cost :math:`\rho` in proportion to its
+        share. A root search over the common factor of these costs brings the
+        total up to the budget. Fixed entries keep their noise.
 
         Args:
-            budget (Budget): What may be spent, for which unit.
+            budget (Budget): The budget and its unit.
         """
         self._check_complete()
 
@@ -249,7 +249,7 @@ class Ledger:
         return Ledger(self.stages, entries, self.sample)
 
     def to_dict(self, delta: float, units: Sequence[str] = ('record',)) -> dict[str, Any]:
-        r"""All of it with its totals, for a JSON file.
+        r"""All entries with their costs and the totals, for a JSON file.
 
         Args:
             delta (float): The failure probability of the totals.
@@ -274,9 +274,9 @@ class Ledger:
         r"""The inverse of :meth:`to_dict`.
 
         Args:
-            content (dict): What :meth:`to_dict` gave.
-            verify (bool, optional): Whether totals are computed again and
-                compared with those stated. (default: :obj:`True`)
+            content (dict): The result of :meth:`to_dict`.
+            verify (bool, optional): Whether to recompute the totals and compare
+                them with the stated ones. (default: :obj:`True`)
         """
         try:
             sample = content['sample'] and CappedSample(**content['sample'])
@@ -303,41 +303,41 @@ class Ledger:
 def find_noise(
     entries: Sequence[Entry], budget: Budget, total: Callable[[Sequence[Entry]], float]
 ) -> list[Entry]:
-    r"""Finds the largest common cost at which a budget holds.
+    r"""Finds the largest common cost whose total is within the budget.
 
     Args:
         entries (list[Entry]): The mechanisms, with their shares.
-        budget (Budget): What may be spent.
-        total (callable): Returns the :math:`\epsilon` of some entries.
+        budget (Budget): The budget.
+        total (callable): Returns the :math:`\epsilon` of a list of entries.
     """
-    shares = sum(entry.share for entry in entries if _is_sought(entry))
+    shares = sum(entry.share for entry in entries if _is_calibrated(entry))
     if shares == 0:
-        raise BudgetError('There is no entry whose noise could be sought: all are free or fixed')
+        raise BudgetError('No entry has noise that can be calibrated: all are free or fixed')
 
-    def at(rho: float) -> list[Entry]:
+    def entries_at(rho: float) -> list[Entry]:
         return [_at_cost(entry, rho * entry.share / shares) for entry in entries]
 
     known: dict[float, float] = {}
 
     def spent(rho: float) -> float:
         if rho not in known:
-            known[rho] = total(at(rho))
+            known[rho] = total(entries_at(rho))
         return known[rho]
 
-    low = high = budget.concentrated  # right for records and Gaussian noise, a start for others
+    low = high = budget.concentrated  # exact for Gaussian noise per record, else a first guess
     while spent(low) > budget.epsilon:
         high, low = low, low / 4
         if low < SMALLEST:
             raise BudgetError(
                 f'epsilon = {budget.epsilon:g} per {budget.unit} is not enough: '
-                f'{spent(low):.4g} are spent by entries whose noise is fixed'
+                f'{spent(low):.4g} is already spent by entries with fixed noise'
             )
     while low == high or spent(high) < budget.epsilon:
         low, high = high, high * 4
         if high > LARGEST:
             raise BudgetError(
                 f'epsilon = {budget.epsilon:g} per {budget.unit} cannot be spent by these '
-                f'entries, whatever the noise is'
+                f'entries: they cost less even with almost no noise'
             )
     root = math.exp(
         brentq(
@@ -347,11 +347,11 @@ def find_noise(
             xtol=PRECISION,
         )
     )
-    spent(root * (1 - PRECISION))  # hardly below the budget, where the root is just above it
-    return at(max(rho for rho, epsilon in known.items() if epsilon <= budget.epsilon))
+    spent(root * (1 - PRECISION))  # stays within the budget if the root slightly exceeds it
+    return entries_at(max(rho for rho, epsilon in known.items() if epsilon <= budget.epsilon))
 
 
-def _is_sought(entry: Entry) -> bool:
+def _is_calibrated(entry: Entry) -> bool:
     return entry.noise is not None and not entry.fixed
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from torch_geometric_cgt.privacy.noise_sampling import discrete_gaussian
 
-GRID_BITS = 20  # noise on sums is this many bits wide, in steps of their grid
-BLOCK_ELEMENTS = 1 << 24  # of dense rows at a time
+GRID_BITS = 20  # the noise of sums has a standard deviation of 2^20 grid steps
+BLOCK_ELEMENTS = 1 << 24  # elements of dense rows per block
 MARGIN = 1 - 1e-9  # for the rounding of norms
 
 
@@ -19,17 +19,18 @@ def noisy_histogram(
 ) -> Tensor:
     r"""Counts rows per bin and adds discrete Gaussian noise, ``[num_bins]``.
 
-    Leaving out one row changes one count by one: the sensitivity is 1, and
-    the noise of its entry is :class:`~torch_geometric_cgt.privacy.DiscreteGaussian`.
-    Counts may come out negative.
+    Removing one row changes one count by one. The sensitivity is therefore 1,
+    and the noise of the entry is
+    :class:`~torch_geometric_cgt.privacy.DiscreteGaussian`. Noisy counts can be
+    negative.
 
     Args:
-        index (torch.Tensor): The bin of each row, ``[n]``; rows with a
-            negative one are not counted.
+        index (torch.Tensor): The bin of each row, ``[n]``. Rows with a negative
+            bin are not counted.
         num_bins (int): The number of bins, which must not depend on the data.
         sigma (float): The width of the noise.
         generator (torch.Generator, optional): The source of random bits, see
-            :meth:`~torch_geometric_cgt.privacy.discrete_gaussian.discrete_gaussian`.
+            :meth:`~torch_geometric_cgt.privacy.noise_sampling.discrete_gaussian`.
             (default: :obj:`None`)
     """
     index = _check_index(index, num_bins)
@@ -38,7 +39,7 @@ def noisy_histogram(
 
 
 def clip_rows(x: Tensor, bound: float) -> Tensor:
-    r"""Shortens rows that are longer than :obj:`bound`; dense or sparse.
+    r"""Scales rows down to a norm of at most :obj:`bound`.
 
     Args:
         x (torch.Tensor): The rows, ``[n, d]``, dense or sparse.
@@ -58,26 +59,26 @@ def noisy_sums(
 ) -> Tensor:
     r"""Sums clipped rows per bin and adds noise, ``[num_bins, d]``.
 
-    Leaving out one row moves one sum by at most :obj:`bound`: that is the
-    sensitivity, and the noise of its entry is
+    Removing one row moves one sum by at most :obj:`bound`. This is the
+    sensitivity, and the noise of the entry is
     :class:`~torch_geometric_cgt.privacy.Gaussian` with :obj:`sigma`.
 
-    Rows are cut down to a grid of :math:`\sigma / 2^{20}`, which makes none
-    longer, and everything behind that is exact: sums of integers, and discrete
-    Gaussian noise on them. For up to ten standard deviations, its
-    probabilities differ from those of a rounded Gaussian by a factor of at
-    most :math:`\exp(100 / 2^{43})` per coordinate, so that
-    :math:`10^5` coordinates add less than :math:`3 \cdot 10^{-6}` to
-    :math:`\epsilon` and :math:`10^{-17}` to :math:`\delta`: less than the
-    accountant rounds up. Norms are floating-point numbers; a margin of
-    :math:`10^{-9}` is kept for their rounding.
+    Rows are rounded towards zero to a grid of :math:`\sigma / 2^{20}`, which
+    increases no norm. All later steps are exact: they are sums of integers
+    with discrete Gaussian noise. Up to ten standard deviations, the
+    probabilities of this noise differ from those of a rounded Gaussian by a
+    factor of at most :math:`\exp(100 / 2^{43})` per coordinate. :math:`10^5`
+    coordinates therefore add less than :math:`3 \cdot 10^{-6}` to
+    :math:`\epsilon` and :math:`10^{-17}` to :math:`\delta`, which is less than
+    the accountant rounds up. A margin of :math:`10^{-9}` covers the
+    floating-point rounding of norms.
 
     Args:
         x (torch.Tensor): The rows, ``[n, d]``, dense or sparse.
-        index (torch.Tensor): The bin of each row, ``[n]``; rows with a
-            negative one are left out.
-        num_bins (int): The number of bins, which must not depend on the data,
-            or on private results only.
+        index (torch.Tensor): The bin of each row, ``[n]``. Rows with a negative
+            bin are ignored.
+        num_bins (int): The number of bins. It must not depend on the data
+            except through private results.
         bound (float): The largest :math:`L_2` norm of a row.
         sigma (float): The standard deviation of the noise.
         generator (torch.Generator, optional): The source of random bits.
@@ -97,7 +98,7 @@ def noisy_sums(
         raise ValueError("'x' must be finite (got NaN, infinite or too large values)")
     grid = sigma / (1 << GRID_BITS)
     if x.size(0) * bound / grid >= 1 << 61:
-        raise ValueError(f"'sigma' is too small beside 'bound' (got {sigma} and {bound})")
+        raise ValueError(f"'sigma' is too small compared with 'bound' (got {sigma} and {bound})")
     scale = (bound / norms.clamp(min=1e-300)).clamp(max=1.0) * MARGIN / grid
     total = torch.zeros(num_bins, x.size(1), dtype=torch.long)
     if x.layout != torch.strided:
@@ -118,9 +119,8 @@ def noisy_sums(
 
 
 def noisy_means(sums: Tensor, counts: Tensor, bound: float) -> Tensor:
-    r"""Means from noisy sums and noisy counts: nothing but arithmetic on
-    private results, which costs nothing. Means of clipped rows are no longer
-    than :obj:`bound`, and they are made so.
+    r"""Means from noisy sums and noisy counts, clipped to :obj:`bound` like the
+    rows. Arithmetic on private results costs nothing.
 
     Args:
         sums (torch.Tensor): Noisy sums, ``[m, d]``.
@@ -138,17 +138,17 @@ def noisy_median(
     sigma: float,
     generator: torch.Generator | None = None,
 ) -> float:
-    r"""About the median of some numbers, by bisection with noisy counts.
+    r"""Approximates a median by bisection with noisy counts.
 
-    Each step counts the numbers below the middle, with sensitivity 1 and
-    discrete Gaussian noise; an entry for it has as many runs as steps. The
-    number of values is no secret.
+    Each step counts the values below the middle of the range, with sensitivity
+    1 and discrete Gaussian noise. The :obj:`count` of its entry is the number of
+    steps. The number of values is public.
 
     Args:
-        values (torch.Tensor): The numbers, ``[n]``.
-        low (float): What the median is not expected to lie below.
-        high (float): What the median is not expected to lie above.
-        num_steps (int): The number of steps, each of which halves the range.
+        values (torch.Tensor): The values, ``[n]``.
+        low (float): The lower end of the search range.
+        high (float): The upper end of the search range.
+        num_steps (int): The number of steps. Each step halves the range.
         sigma (float): The width of the noise.
         generator (torch.Generator, optional): The source of random bits.
             (default: :obj:`None`)
@@ -171,7 +171,7 @@ def row_norms(x: Tensor) -> Tensor:
 
 
 def scale_rows(x: Tensor, scale: Tensor) -> Tensor:
-    r"""Multiplies each dense or sparse row, ``[n, d]``, with a number, ``[n]``."""
+    r"""Multiplies each dense or sparse row, ``[n, d]``, by a number, ``[n]``."""
     if x.layout == torch.strided:
         return x * scale[:, None].to(x.dtype)
     x = x.to_sparse_coo().coalesce()

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
-# Up to which width discrete noise can have how many steps per unit, so that 64 bits are enough.
+# (largest sigma, steps per unit) of discrete noise. With these, 64 bits are enough to sample it.
 STEPS = ((16, 256), (256, 16), (1 << 25, 1))
 
 N = TypeVar('N', bound='Noise')
@@ -24,22 +24,22 @@ class Noise:
                 raise ValueError(f"'{name}' must be positive and finite (got {value!r})")
 
     def concentrated(self, sensitivity: float) -> float:
-        r"""What one run costs, in zero-concentrated differential privacy
-        (:math:`\rho`). A means to divide budgets and to start searches from;
-        totals are computed by an accountant.
+        r"""The cost of one run in zero-concentrated differential privacy,
+        :math:`\rho`. It is used to divide budgets and to start searches;
+        accountants compute the totals.
         """
         raise NotImplementedError
 
     def at_cost(self: N, rho: float, sensitivity: float) -> N:
-        r"""The same kind of noise, as wide as this cost asks for."""
+        r"""The same kind of noise with the width that has cost :math:`\rho`."""
         raise NotImplementedError
 
     def of_width(self: N, width: float, sensitivity: float) -> N:
-        r"""The same kind of noise, some number of sensitivities wide."""
+        r"""The same kind of noise with a width of :obj:`width` sensitivities."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        r"""All of it, for a JSON file."""
+        r"""The kind and the parameters, for a JSON file."""
         return {'kind': self.kind, **asdict(self)}
 
 
@@ -47,8 +47,8 @@ class Noise:
 class Gaussian(Noise):
     r"""Gaussian noise on a vector whose sensitivity is an :math:`L_2` norm.
 
-    Also for discrete Gaussian noise on a grid that is much finer than the
-    noise, see :meth:`~torch_geometric_cgt.privacy.mechanisms.noisy_sums`.
+    It also describes discrete Gaussian noise on a grid that is much finer than
+    the noise, see :meth:`~torch_geometric_cgt.privacy.mechanisms.noisy_sums`.
 
     Args:
         sigma (float): The standard deviation of each coordinate.
@@ -108,14 +108,14 @@ class Laplace(Noise):
 
 @dataclass(frozen=True)
 class SampledGaussian(Noise):
-    r"""DP-SGD: in every step each record is drawn with the same probability,
-    independently of all others (Poisson sampling), and Gaussian noise is added
-    to the sum of the clipped gradients.
+    r"""The noise of DP-SGD. In every step, each record is drawn independently
+    with the same probability (Poisson sampling), and Gaussian noise is added to
+    the sum of the clipped gradients.
 
     Args:
         noise_multiplier (float): The standard deviation of the noise, in
             units of the clipping norm.
-        sampling_probability (float): The probability of a record in a step.
+        sampling_probability (float): The probability that a step draws a record.
         steps (int): The number of steps.
     """
 
@@ -159,15 +159,15 @@ def noise_from_dict(content: dict[str, Any]) -> Noise:
 
 
 def round_sigma(sigma: float) -> float:
-    r"""The next width, not below :obj:`sigma`, that discrete Gaussian noise can
-    be drawn with exactly: a multiple of 1/256, of 1/16 from 16 on, and a whole
-    number from 256 on.
+    r"""Rounds :obj:`sigma` up to a width that discrete Gaussian noise can be
+    sampled with exactly: a multiple of 1/256 up to 16, a multiple of 1/16 up to
+    256, and an integer above.
     """
     return math.ceil(sigma * sigma_steps(sigma)) / sigma_steps(sigma)
 
 
 def sigma_steps(sigma: float) -> int:
-    r"""The number of steps per unit that such a width is a multiple of."""
+    r"""The number of steps per unit of the widths near :obj:`sigma`."""
     for largest, steps in STEPS:
         if sigma <= largest:
             return steps

@@ -1,4 +1,4 @@
-r"""Noise as it is drawn: exact discrete Gaussian, and floats from the operating system."""
+r"""Sampling of noise: exact discrete Gaussian, and normal numbers from system randomness."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from torch_geometric_cgt.privacy.noise import round_sigma, sigma_steps
 
-BITS = 62  # of each random number; products below stay below 2^63
-FARTHEST = 64  # scales of the proposal; beyond, nothing is accepted (probability exp(-1984))
-BLOCK = 1 << 20  # draws at a time
+BITS = 62  # of each random number, so that the products in this module stay below 2^63
+FARTHEST = 64  # largest proposal, in its scale; acceptance beyond has probability exp(-1984)
+BLOCK = 1 << 20  # proposals per block
 
 
 def discrete_gaussian(size: int, sigma: float, generator: torch.Generator | None = None) -> Tensor:
@@ -21,28 +21,27 @@ def discrete_gaussian(size: int, sigma: float, generator: torch.Generator | None
     \sigma^2)`, by the rejection scheme of `"The Discrete Gaussian for
     Differential Privacy" <https://arxiv.org/abs/2004.00010>`_.
 
-    All decisions compare integers of at most 63 bits with uniform integers, so
-    that probabilities are those of the formula and floating-point numbers
-    play no part. What remains:
+    All decisions compare integers of at most 63 bits with uniform integers. The
+    probabilities are therefore exact and do not depend on floating-point
+    arithmetic. Two risks remain:
 
-    * Without a generator, bits come from the operating system. Draws from a
-      :class:`torch.Generator` can be repeated by whoever knows its state, and
-      its seed has 32 effective bits, which can be tried out: use it for tests,
-      or keep the seed as secret as the data and do not rely on it.
-    * The time that it takes depends on what is drawn. Whoever can measure it
-      learns something of the noise.
+    * Without a generator, the bits come from the operating system. An attacker
+      who knows the state of a :class:`torch.Generator` can repeat its draws.
+      Its seed has 32 effective bits, which is few enough to try all of them.
+      Use a generator for tests only.
+    * The running time depends on the drawn numbers. An attacker who can measure
+      it learns something about the noise.
 
     Args:
         size (int): The number of draws.
-        sigma (float): The width; it must be one that :meth:`round_sigma`
-            gives.
+        sigma (float): The width. It must be a result of :meth:`round_sigma`.
         generator (torch.Generator, optional): The source of random bits, on
-            the CPU. (default: :obj:`None`)
+            the CPU. By default, the operating system. (default: :obj:`None`)
     """
     if not sigma > 0 or round_sigma(sigma) != sigma:
         raise ValueError(
-            f"'sigma' must be positive and a width that can be drawn exactly (got {sigma!r}): use "
-            f"'round_sigma(sigma)'"
+            f"'sigma' must be positive and a width that can be sampled exactly (got {sigma!r}): "
+            f"use 'round_sigma(sigma)'"
         )
     out = torch.empty(size, dtype=torch.long)
     done = 0
@@ -54,10 +53,12 @@ def discrete_gaussian(size: int, sigma: float, generator: torch.Generator | None
 
 
 def _accepted(size: int, sigma: float, generator: torch.Generator | None) -> Tensor:
-    r"""What is left of some discrete Laplace draws: independent, and discrete Gaussian."""
+    r"""Filters discrete Laplace proposals. The accepted ones are independent and have the
+    discrete Gaussian distribution.
+    """
     steps = sigma_steps(sigma)
     width = round(sigma * steps)  # sigma = width / steps
-    scale = -(-width // steps)  # of the proposal: any positive integer will do
+    scale = -(-width // steps)  # of the proposal; any positive integer is valid
     y = _discrete_laplace(size, scale, generator)
     # Accepted with probability exp(-(|y| - sigma^2 / scale)^2 / (2 sigma^2)).
     if steps == 1:
@@ -69,14 +70,14 @@ def _accepted(size: int, sigma: float, generator: torch.Generator | None) -> Ten
 
 
 def _discrete_laplace(size: int, scale: int, generator: torch.Generator | None) -> Tensor:
-    r"""Integers with probabilities proportional to :math:`\exp(-|y| / scale)`, up to
-    :obj:`size` of them.
+    r"""At most :obj:`size` integers with probabilities proportional to
+    :math:`\exp(-|y| / scale)`.
     """
     first = _uniform(size, scale, generator)
     first = first[_bernoulli_exp(first, scale, generator)]
     whole = torch.zeros_like(first)
     active = torch.arange(first.numel())
-    while active.numel() > 0:  # how often exp(-1) comes true in a row
+    while active.numel() > 0:  # counts the successes in a row of trials with probability exp(-1)
         active = active[_bernoulli_exp(torch.ones_like(active), 1, generator)]
         whole[active] += 1
     y = first + scale * whole
@@ -90,7 +91,7 @@ def _bernoulli_exp(above: Tensor, below: int, generator: torch.Generator | None)
     whole = above.div(below, rounding_mode='floor')
     out = _bernoulli_exp_fraction(above - whole * below, below, generator)
     active = (out & (whole > 0)).nonzero().view(-1)
-    while active.numel() > 0:  # exp(-1) must come true as often as it fits
+    while active.numel() > 0:  # each whole unit needs a success with probability exp(-1)
         true = _bernoulli_exp_fraction(torch.ones_like(active), 1, generator)
         out[active[~true]] = False
         active = active[true]
@@ -100,8 +101,9 @@ def _bernoulli_exp(above: Tensor, below: int, generator: torch.Generator | None)
 
 
 def _bernoulli_exp_fraction(above: Tensor, below: int, generator: torch.Generator | None) -> Tensor:
-    r"""The same for fractions of at most one: the number of draws in a row that
-    come true with probability :math:`above / (k \cdot below)` is even.
+    r"""Like :meth:`_bernoulli_exp`, for fractions of at most one. Trial :math:`k`
+    succeeds with probability :math:`above / (k \cdot below)`, and the result is
+    whether the number of successes before the first failure is even.
     """
     out = torch.zeros(above.numel(), dtype=torch.bool)
     active, k = torch.arange(above.numel()), 1
@@ -113,7 +115,7 @@ def _bernoulli_exp_fraction(above: Tensor, below: int, generator: torch.Generato
 
 
 def _uniform(size: int, high: int, generator: torch.Generator | None) -> Tensor:
-    r"""Integers from zero up to, without, :obj:`high`; each exactly as likely."""
+    r"""Uniform integers in ``[0, high)``."""
     out = torch.empty(size, dtype=torch.long)
     limit = (1 << BITS) // high * high
     missing = torch.arange(size)
@@ -127,23 +129,23 @@ def _uniform(size: int, high: int, generator: torch.Generator | None) -> Tensor:
 
 def _random_bits(size: int, generator: torch.Generator | None) -> Tensor:
     r"""Integers of :obj:`BITS` random bits."""
-    if generator is not None:  # a power of two: no number is more likely than another
+    if generator is not None:  # exactly uniform, because the bound is a power of two
         return torch.randint(1 << BITS, (size,), generator=generator)
     words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
     return torch.from_numpy((words >> np.uint64(64 - BITS)).astype(np.int64))
 
 
 class SystemRandom:
-    r"""Draws what DP-SGD needs with the face of
-    :class:`numpy.random.Generator`, from bits of the operating system. There
-    is no seed and no state that somebody could learn.
+    r"""The methods of :class:`numpy.random.Generator` that DP-SGD needs, with
+    random bits of the operating system. There is no seed and no state that an
+    attacker could learn.
     """
 
     def random(self, size: int) -> np.ndarray:
-        r"""Numbers from zero up to, without, one, in steps of :math:`2^{-53}`.
+        r"""Uniform numbers in ``[0, 1)``, in steps of :math:`2^{-53}`.
 
         Args:
-            size (int): How many.
+            size (int): The number of draws.
         """
         words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
         return (words >> np.uint64(11)) * 2.0**-53

@@ -1,4 +1,4 @@
-r"""Units of privacy: what is left out of neighbouring data, and how much that touches."""
+r"""Units of privacy: what neighbouring datasets differ in, and how many rows that affects."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ UNITS = ('record', 'edge', 'node')
 
 @dataclass(frozen=True)
 class CappedSample:
-    r"""A frozen sample of edges in which no node has more than a few parents.
+    r"""A frozen sample of edges in which each node has a bounded number of parents.
 
-    One set of edges (child to parent) is sampled once, before anything is
-    learned, and every computation graph of :math:`L` layers is unrolled from
-    it: the children of a node are the same wherever it occurs, or the first
-    ones of them. A node is a child of at most :math:`K` parents.
+    One set of edges (child to parent) is sampled once, before training. Every
+    computation graph of :math:`L` layers is unrolled from it: the children of a
+    node are the same wherever it occurs, or the first ones of them. A node is a
+    child of at most :math:`K` parents.
 
     A node is in layer :math:`d` of the tree of a root if and only if a walk of
-    :math:`d` edges leads from it to the root. There are at most :math:`K^d`
-    such walks, so that the node is in at most :math:`1 + K + \ldots + K^L`
-    trees.
+    :math:`d` edges leads from the node to the root. There are at most
+    :math:`K^d` such walks, so the node is in at most :math:`1 + K + \ldots +
+    K^L` trees.
 
     A directed edge is in a tree if and only if its parent is in one of the
-    layers :math:`0, \ldots, L - 1`, which is so for at most :math:`1 + K +
-    \ldots + K^{L-1}` trees. How often the edge occurs in one of them does
-    not matter, since the whole tree is clipped to one bound.
+    layers :math:`0, \ldots, L - 1`. This holds for at most :math:`1 + K +
+    \ldots + K^{L-1}` trees. The number of occurrences of the edge in one tree
+    does not matter, because the contribution of the whole tree is clipped.
 
-    An undirected edge may have been sampled in both directions. Then each of
-    its ends spends one of its :math:`K` parents on the other one, and the
-    roots that are at most :math:`L - 1` edges away from either end number at
+    An undirected edge may be sampled in both directions. Then each endpoint has
+    the other endpoint as one of its :math:`K` parents. The number of roots that
+    are at most :math:`L - 1` edges away from either endpoint is therefore at
     most :math:`2 + 2 (K - 1) (1 + K + \ldots + K^{L-2}) = 2 K^{L-1}`. The
-    larger of both numbers holds.
+    larger of the two bounds is used.
 
     Args:
         max_parents (int): The largest number of parents of a node, :math:`K`.
@@ -53,12 +53,12 @@ class CappedSample:
 
     @property
     def trees_per_node(self) -> int:
-        r"""The largest number of trees that a node is in."""
+        r"""The largest number of trees that contain a node."""
         return sum(self.max_parents**d for d in range(self.depth + 1))
 
     @property
     def trees_per_edge(self) -> int:
-        r"""The largest number of trees that an edge is in."""
+        r"""The largest number of trees that contain an edge."""
         one_way = sum(self.max_parents**d for d in range(self.depth))
         return (
             max(one_way, 2 * self.max_parents ** (self.depth - 1)) if self.undirected else one_way
@@ -66,28 +66,29 @@ class CappedSample:
 
 
 def group_size(rows: str, unit: str, sample: CappedSample | None = None) -> int:
-    r"""How many rows of a table go when one unit is left out.
+    r"""The number of rows of a table that are removed together with one unit.
 
-    The data are two tables: one row per node (its features and its label),
-    and one row per record, the computation graph of a root. Neighbouring data
-    are the same tables with everything left out (or zeroed out, so that the
-    numbers of rows are no secret) that a unit takes part in:
+    The data are two tables. One has a row per node (its features and its
+    label), the other a row per record (the computation graph of a root).
+    Neighbouring datasets are the same tables without the rows of one unit, or
+    with these rows zeroed out so that the numbers of rows are public:
 
     * a record: the computation graph of one root, and the features and the
-      label of that root. What other computation graphs hold of it stays.
-    * an edge: all computation graphs with that edge.
-    * a node: its features and its label, and all computation graphs that it
-      is in.
+      label of that root. Copies of the root in other computation graphs stay.
+    * an edge: all computation graphs that contain the edge.
+    * a node: its features and its label, and all computation graphs that
+      contain it.
 
-    The sample of edges is part of the data. It is not drawn again without the
-    unit, and what is promised is no more than that.
+    The sample of edges is part of the data. Neighbouring datasets share it: it
+    is not drawn again without the unit. The guarantee is limited to this case.
 
     Args:
-        rows (str): What the rows of a table are: :obj:`"record"`,
-            :obj:`"node"`, or :obj:`"edge"` for a table of edges.
-        unit (str): What is left out.
-        sample (CappedSample, optional): The frozen sample; needed where one
-            unit is in several computation graphs. (default: :obj:`None`)
+        rows (str): The rows of the table: :obj:`"record"`, :obj:`"node"`, or
+            :obj:`"edge"` for a table of edges.
+        unit (str): The unit that is removed.
+        sample (CappedSample, optional): The frozen sample. It is required if
+            one unit can be in several computation graphs.
+            (default: :obj:`None`)
     """
     check_unit(rows)
     check_unit(unit)
@@ -97,8 +98,8 @@ def group_size(rows: str, unit: str, sample: CappedSample | None = None) -> int:
         return 0
     if rows == 'edge':
         raise LedgerError(
-            f"What one edge costs says nothing of one '{unit}': state the sensitivity of the "
-            f"mechanism for '{unit}' instead"
+            f"The cost of one edge does not bound the cost of one '{unit}': state the sensitivity "
+            f"of the mechanism for '{unit}' instead"
         )
     if sample is None:
         raise LedgerError(

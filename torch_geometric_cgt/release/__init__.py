@@ -1,4 +1,4 @@
-r"""What may be published: release files, their card and its verification."""
+r"""Release files, the privacy card and its verification, and the cache of builds."""
 
 from torch_geometric_cgt.release.cache import cache_name, read_cache, write_cache
 from torch_geometric_cgt.release.card import Card

@@ -1,4 +1,4 @@
-r"""The cache: a finished build in a folder whose name is its recipe."""
+r"""The cache: finished builds in folders that are named after source and parameters."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PRIVATE_TENSORS, PRIVATE_CARD = 'private.safetensors', 'private.json'
 
 
 def cache_name(source: Source, config: BuildConfig) -> str:
-    r"""The folder of a build: every parameter and the content of the source
-    are in its digest. The device is not: it does not change what is modelled.
+    r"""The folder name of a build. It contains a digest of the source, of all
+    parameters and of the version of this package, but not of the device.
 
     Args:
         source (Source): The checked source graph.
-        config (BuildConfig): Every parameter of the build.
+        config (BuildConfig): All parameters of the build.
     """
     recipe = {
         'source': source.fingerprint(),
@@ -48,12 +48,12 @@ def cache_name(source: Source, config: BuildConfig) -> str:
 
 
 def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build) -> None:
-    r"""Writes a build, all of it or nothing.
+    r"""Writes a build atomically.
 
     Args:
-        folder (Path): Where to write.
+        folder (Path): The folder to write.
         source (Source): The checked source graph.
-        config (BuildConfig): Every parameter of the build.
+        config (BuildConfig): All parameters of the build.
         build (Build): The build.
     """
     assert build.model is not None and build.cluster is not None
@@ -70,19 +70,20 @@ def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build)
 
 
 def read_cache(folder: Path) -> tuple[Release, Build]:
-    r"""Reads a build and its release, and refuses one that is not whole.
+    r"""Reads a build and its release. Raises :class:`CorruptFileError` if files are
+    missing, altered or inconsistent.
 
     Args:
-        folder (Path): Where it is.
+        folder (Path): The folder to read.
     """
-    release = read_release(folder, verify=False)  # it is ours
+    release = read_release(folder, verify=False)  # written by this package, not by a third party
     history = read_sealed_json(folder / PRIVATE_CARD)
     tensors = read_tensors(folder / PRIVATE_TENSORS)
     try:
         cluster = tensors.pop('cluster')
         kind = TREE_MODELS[history.get('form', TransformerModel.name)]
         model = kind(**history['generator']).eval()
-        # Version 0.1.0 wrote the weights of a Transformer without the name of its model.
+        # Version 0.1.0 wrote weights without the prefix 'model.', and no form for a Transformer.
         prefix = 'model.' if any(name.startswith('model.') for name in tensors) else ''
         if not prefix and 'form' in history:
             prefix = 'generator.'

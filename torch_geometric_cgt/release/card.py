@@ -1,4 +1,4 @@
-r"""The privacy card: what a release guarantees, for which unit, and what not."""
+r"""The privacy card: what a release guarantees, for which unit, and what it does not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUPS = (
     'epsilon',
     'delta',
 )
-FIELDS = {  # of each mechanism, in the order of a file
+FIELDS = {  # the fields of each mechanism, in the order of the file
     K_ANONYMITY: GROUPS,
     PRIVATE_CLUSTERS: (*GROUPS, 'cluster_epsilon', 'cluster_delta'),
     DP: (
@@ -49,13 +49,13 @@ FIELDS = {  # of each mechanism, in the order of a file
 
 @dataclass(frozen=True)
 class Statement:
-    r"""What a release promises, for people.
+    r"""The promise of a release, in words.
 
     Args:
-        unit (str): What the guarantee speaks of.
+        unit (str): The unit that the guarantee holds for.
         summary (str): The promise in one line.
-        guaranteed (list[str]): What holds, in sentences.
-        not_guaranteed (list[str]): What does not hold, in sentences.
+        guaranteed (list[str]): Sentences on what is guaranteed.
+        not_guaranteed (list[str]): Sentences on what is not guaranteed.
     """
 
     unit: str
@@ -71,14 +71,14 @@ def state(mechanism: str, facts: dict[str, Any], format: int = NEWEST) -> Statem
         mechanism (str): One of :obj:`"k-anonymity"`, :obj:`"private clusters"`
             and :obj:`"differential privacy"`.
         facts (dict): The fields of its :class:`~torch_geometric_cgt.release.Card`.
-        format (int, optional): The format of the release, which has its own
-            wording. (default: the newest)
+        format (int, optional): The format of the release. Each format has its
+            own wording. (default: the newest)
     """
     return STATEMENTS[mechanism](facts, WORDINGS[format])
 
 
 def state_k_anonymity(facts: dict[str, Any], say: Wording) -> Statement:
-    r"""The promise of groups of at least :math:`k` nodes."""
+    r"""The promise of clusters of at least :math:`k` nodes."""
     guaranteed = [say.groups.format(**facts)]
     not_guaranteed = [sentence.format(**facts) for sentence in say.group_limits]
     if facts['l_reached'] > 1:
@@ -94,7 +94,7 @@ def state_k_anonymity(facts: dict[str, Any], say: Wording) -> Statement:
 
 
 def state_private_clusters(facts: dict[str, Any], say: Wording) -> Statement:
-    r"""The promise of a private codebook, with all else as it was learned."""
+    r"""The promise of a private codebook, if everything else is not private."""
     return Statement(
         'node',
         f'{facts["num_clusters"]} groups of any size, with noise in their feature vectors',
@@ -104,8 +104,8 @@ def state_private_clusters(facts: dict[str, Any], say: Wording) -> Statement:
 
 
 def state_differential_privacy(facts: dict[str, Any], say: Wording) -> Statement:
-    r"""The promise of a release that is differentially private as a whole. With
-    noise from a seed, nothing holds.
+    r"""The promise of a release that is differentially private as a whole. If the
+    noise comes from a seed, nothing is guaranteed.
     """
     unit, seeded = say.units[facts['protects']], facts['seeded_noise']
     words = {'epsilon': facts['epsilon'], 'delta': facts['delta'], 'unit_words': unit}
@@ -163,11 +163,11 @@ class Card:
     :obj:`not_guaranteed`) follow from them.
 
     Args:
-        mechanism (str): :obj:`"k-anonymity"`; :obj:`"private clusters"`, where
-            the codebook is differentially private and nothing else is; or
+        mechanism (str): :obj:`"k-anonymity"`; :obj:`"private clusters"`, if
+            only the codebook is differentially private; or
             :obj:`"differential privacy"`.
         num_clusters (int): The number of distinct feature vectors.
-        k (int, optional): The minimum group size that was asked for.
+        k (int, optional): The requested minimum group size.
         k_reached (int, optional): The size of the smallest group.
         homogeneous (int, optional): The number of groups whose labelled
             members all have the same label.
@@ -175,32 +175,33 @@ class Card:
             group (distinct l-diversity).
         t_closeness (float, optional): The largest total variation distance
             between the labels of a group and those of all nodes.
-        task_weight (float, optional): How much class probabilities counted
-            when groups were formed, 0 for not at all.
-        unique_share (float, optional): The share of source nodes that no other
-            node shares (label, token, tokens of sampled neighbours) with.
-        min_support (int, optional): The number of source nodes that show each
-            path, :obj:`None` where no rule was asked for.
-        cluster_epsilon (float, optional): What a private codebook costs per
+        task_weight (float, optional): The weight of class probabilities in the
+            clustering; 0 if they are not used.
+        unique_share (float, optional): The share of source nodes whose (label,
+            token, tokens of sampled neighbours) is unique.
+        min_support (int, optional): The minimum number of source nodes of each
+            path; :obj:`None` without the support rule.
+        cluster_epsilon (float, optional): The cost of a private codebook per
             node.
-        cluster_delta (float, optional): The failure probability of that.
-        epsilon (float, optional): The differential privacy budget that was
-            spent, :obj:`None` for no differential privacy.
-        delta (float, optional): Its failure probability.
+        cluster_delta (float, optional): The failure probability of a private
+            codebook.
+        epsilon (float, optional): The spent privacy budget; :obj:`None` without
+            differential privacy.
+        delta (float, optional): The failure probability.
         protects (str, optional): The unit in short: :obj:`"features"`,
             :obj:`"record"`, :obj:`"edge"` or :obj:`"node"`.
-        form (str, optional): The private model of trees.
+        form (str, optional): The private tree model.
         seeded_noise (bool, optional): Whether the noise came from a seed.
         ledger (dict, optional): All mechanisms with their noise and cost.
-        large_delta (bool, optional): Whether delta is above one in the number
+        large_delta (bool, optional): Whether delta exceeds one over the number
             of nodes.
         projected (list[int], optional): The numbers of features and of
-            coordinates, where vectors are released in the space of a public
+            dimensions, if vectors are released in the space of a public
             projection.
-        public (dict, optional): Name and fingerprint of the public graph that
-            the model started from.
-        format (int, optional): The format of the release, which has its own
-            wording. (default: the newest)
+        public (dict, optional): Name and fingerprint of the public graph for
+            pre-training.
+        format (int, optional): The format of the release. Each format has its
+            own wording. (default: the newest)
     """
 
     mechanism: str
@@ -241,7 +242,7 @@ class Card:
 
     @property
     def unit(self) -> str:
-        r"""What the guarantee speaks of."""
+        r"""The unit that the guarantee holds for."""
         return self._statement.unit
 
     @property
@@ -251,12 +252,12 @@ class Card:
 
     @property
     def guaranteed(self) -> list[str]:
-        r"""What holds, in sentences; with noise from a seed, nothing does."""
+        r"""Sentences on what is guaranteed. With noise from a seed, nothing is."""
         return list(self._statement.guaranteed)
 
     @property
     def not_guaranteed(self) -> list[str]:
-        r"""What does not hold, and what is declared, in sentences."""
+        r"""Sentences on what is not guaranteed, and on declared public data."""
         return list(self._statement.not_guaranteed)
 
     def to_dict(self) -> dict[str, Any]:
@@ -274,8 +275,9 @@ class Card:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], format: int = NEWEST) -> Card:
-        r"""The inverse of :meth:`to_dict`; refuses a differentially private card
-        that contradicts itself.
+        r"""The inverse of :meth:`to_dict`. Raises :class:`LedgerError` if the
+        sentences or the ledger of a differentially private card contradict its
+        facts.
 
         Args:
             content (dict): The content of a file.
@@ -290,7 +292,7 @@ class Card:
             for name in ('unit', 'guaranteed', 'not_guaranteed'):
                 if getattr(card, name) != content[name]:
                     raise LedgerError(
-                        f"'{name}' of the card has other words than its numbers: it was altered"
+                        f"'{name}' of the card does not match its facts: it was altered"
                     )
         return card
 
@@ -306,10 +308,10 @@ class Card:
             )
 
     def verify(self) -> None:
-        r"""Computes again what the entries of the ledger cost, where
-        :obj:`dp-accounting` is installed, and refuses a card that claims less.
-        Whether these are the entries of such a build is for
-        :meth:`~torch_geometric_cgt.release.verify.check_private_card`.
+        r"""Recomputes the cost of the ledger if :obj:`dp-accounting` is installed.
+        Raises :class:`LedgerError` if the card claims less.
+        :meth:`~torch_geometric_cgt.release.verify.check_private_card` checks that
+        the entries are those of a build.
         """
         if self.ledger is not None and find_spec('dp_accounting') is not None:
             Ledger.from_dict(self.ledger)

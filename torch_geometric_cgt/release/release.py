@@ -1,4 +1,4 @@
-r"""The release: what may leave the house, on disk."""
+r"""The release: the part of a build that may be published, and its files."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Release:
     trees: TokenTrees
     codebook: Tensor
     card: dict[str, Any]
-    projection: Tensor | None = None  # [F, d] of features, where codewords are projected
+    projection: Tensor | None = None  # [F, d], if the codebook is projected
 
     @cached_property
     def privacy(self) -> Card:
-        r"""What is guaranteed."""
+        r"""The privacy card."""
         return Card.from_dict(self.card['privacy'], self.card['format'])
 
     def project(self, x: Tensor) -> Tensor:
-        r"""Features of nodes in the space of the codebook: as they are, or under
-        the public projection that the release holds.
+        r"""Maps features to the space of the codebook: unchanged, or by the public
+        projection of the release.
 
         Args:
             x (torch.Tensor): The features, dense or sparse, ``[N, F]``.
@@ -57,7 +57,7 @@ class Release:
 
 
 def project(x: Tensor, projection: Tensor | None) -> Tensor:
-    r"""Features under a projection, if there is one.
+    r"""Projects features, if there is a projection.
 
     Args:
         x (torch.Tensor): The features, dense or sparse, ``[N, F]``.
@@ -66,18 +66,17 @@ def project(x: Tensor, projection: Tensor | None) -> Tensor:
     if projection is None:
         return x
     if x.size(1) != projection.size(0):
-        raise ValueError(
-            f'The projection is one of {projection.size(0)} features (got {x.size(1)})'
-        )
+        raise ValueError(f'The projection expects {projection.size(0)} features (got {x.size(1)})')
     return multiply_rows(x.float(), projection)
 
 
 def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
-    r"""Puts the releasable part of a build together with its card."""
+    r"""Creates a release from the publishable part of a build, and its card."""
     data = source.data
     private, parameters = config.private is not None, config.to_dict()
     if private:
-        # Whoever knows the seed of the noise can take it away, and the number of edges is data.
+        # An attacker who knows the seed of the noise can subtract it. The number of edges is
+        # private, too.
         del parameters['private']['noise_seed']
     card = {
         'format': NEWEST,
@@ -125,12 +124,13 @@ def write_release(folder: Path, release: Release) -> None:
 
 
 def read_release(folder: Path, verify: bool = True) -> Release:
-    r"""Reads a release and refuses one that is not whole and consistent.
+    r"""Reads a release. Raises :class:`CorruptFileError` if files are missing,
+    altered or inconsistent.
 
     Args:
-        folder (Path): Where it is.
-        verify (bool, optional): Whether to compute again what the ledger of a
-            private release costs. (default: :obj:`True`)
+        folder (Path): The folder to read.
+        verify (bool, optional): Whether to check the card of a private release
+            and to recompute the cost of its ledger. (default: :obj:`True`)
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no release at '{folder}'")
@@ -155,7 +155,9 @@ def read_release(folder: Path, verify: bool = True) -> Release:
         trees.validate()
         codebook = tensors['codebook']
         if codebook.dim() != 2 or codebook.size(0) != trees.num_tokens:
-            raise ValueError(f'Expected {trees.num_tokens} codewords (got {list(codebook.shape)})')
+            raise ValueError(
+                f'Expected a codebook with {trees.num_tokens} rows (got {list(codebook.shape)})'
+            )
         if not codebook.is_floating_point() or not bool(torch.isfinite(codebook).all()):
             raise ValueError('The codebook is not finite')
         release = Release(trees, codebook, card, _checked_projection(tensors, card))
@@ -172,14 +174,16 @@ def _checked_projection(tensors: dict[str, Tensor], card: dict[str, Any]) -> Ten
     declared = card['privacy'].get('projected')
     found = None if projection is None else list(projection.shape)
     if found != declared:
-        raise ValueError(f'The card states a projection of {declared}, the files hold {found}')
+        raise ValueError(
+            f'The card states a projection of shape {declared}, but the files contain {found}'
+        )
     if projection is not None and not bool(torch.isfinite(projection).all()):
         raise ValueError('The projection is not finite')
     return projection
 
 
 def describe(release: Release) -> str:
-    r"""The README of a release, for people."""
+    r"""The text of the README of a release."""
     card, source, privacy = release.card, release.card['source'], release.privacy
     parameters = '\n'.join(f'- `{name}`: {value}' for name, value in card['parameters'].items())
     versions = '\n'.join(f'- {name} {version}' for name, version in card['versions'].items())

@@ -1,4 +1,4 @@
-r"""Whether the card of a private release is one that this package would have written."""
+r"""Verification that the card of a private release matches the plan of a build."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from torch_geometric_cgt.privacy.ledger import TOLERANCE
 from torch_geometric_cgt.release.card import Card
 from torch_geometric_cgt.version import __version__
 
-NOTES_1 = {  # of entries, as format 1 has them
+NOTES_1 = {  # the notes of entries in format 1
     SAMPLE_NOTE: 'they are sampled once and stay in the house: the sample is a part of the data'
 }
 
 
 def check_private_card(card: dict[str, Any], num_clusters: int, num_features: int) -> None:
-    r"""Makes the plan of a private build again, from the public numbers and the
-    parameters that a card states, and refuses a card whose ledger pays for
-    anything else, or whose facts do not go with each other.
+    r"""Recomputes the plan of a private build from the public numbers and the
+    parameters of a card. Raises :class:`LedgerError` if the ledger of the card
+    has other entries than the plan, or if its facts contradict each other.
 
-    A checksum has no key: whoever alters a card can write one that fits. What
-    this finds are cards with mechanisms, sensitivities, group sizes, deltas or
-    words that no build has. Somebody who makes up all of a card is not found out
-    by looking at it.
+    A checksum has no key, so that an attacker who alters a card can also adapt
+    its checksum. This check finds cards with mechanisms, sensitivities, group
+    sizes, deltas or sentences that no build has. It cannot find a card that is
+    consistent but made up.
 
     Args:
         card (dict): The card of a release.
         num_clusters (int): The number of feature vectors of the release.
-        num_features (int): The number of their coordinates.
+        num_features (int): The dimension of the feature vectors.
     """
     privacy, source = Card.from_dict(card['privacy'], card['format']), card['source']
     config = BuildConfig.from_dict(card['parameters'])
@@ -48,7 +48,7 @@ def check_private_card(card: dict[str, Any], num_clusters: int, num_features: in
     _check_entries(expected, [Entry.from_dict(e) for e in privacy.ledger['entries']], card)
     most = plan.solver().plan(numbers.num_nodes, numbers.num_classes).num_clusters
     projected = plan.is_projected
-    facts = {  # as stated, and as it follows
+    facts = {  # stated value, recomputed value
         'protects': (privacy.protects, config.private.unit),
         'form': (privacy.form, plan.form),
         'delta': (privacy.delta, plan.budget.delta),
@@ -75,20 +75,24 @@ def check_private_card(card: dict[str, Any], num_clusters: int, num_features: in
         if not _is_equal(stated, found):
             raise LedgerError(_altered(f"'{name}' is {stated!r} and should be {found!r}", card))
     if card['num_features'] != num_features:
-        raise LedgerError(_altered(f'feature vectors have {num_features} coordinates', card))
+        raise LedgerError(_altered(f'feature vectors have {num_features} dimensions', card))
     if num_clusters > most:
-        raise LedgerError(_altered(f'{num_clusters} feature vectors, at most {most} fit', card))
+        what = f'there are {num_clusters} feature vectors, but the budget allows at most {most}'
+        raise LedgerError(_altered(what, card))
     if privacy.epsilon > config.private.epsilon * TOLERANCE:
-        asked = config.private.epsilon
-        raise LedgerError(_altered(f'{privacy.epsilon:g} were spent, {asked:g} asked for', card))
+        budget = config.private.epsilon
+        what = f'epsilon = {privacy.epsilon:g} was spent, but the budget is {budget:g}'
+        raise LedgerError(_altered(what, card))
 
 
 def _check_entries(expected: list[Entry], stated: list[Entry], card: dict[str, Any]) -> None:
-    r"""Entries must be those of the plan, one by one, but for the width of their noise."""
+    r"""Raises :class:`LedgerError` unless the entries equal those of the plan, apart from the
+    width of their noise.
+    """
     for i in range(max(len(expected), len(stated))):
         own, other = (entries[i] if i < len(entries) else None for entries in (expected, stated))
         if own is None or other is None or not own.is_same_as(other):
-            what = f"an entry of the ledger is '{other and other.name}'" if own is None else ''
+            what = f"the plan has no entry '{other and other.name}'" if own is None else ''
             what = what or f"the ledger does not pay for '{own and own.name}' as it runs"
             raise LedgerError(_altered(f'{what} (stated: {other}, in the plan: {own})', card))
 
@@ -102,4 +106,4 @@ def _is_equal(stated: Any, found: Any) -> bool:
 def _altered(what: str, card: dict[str, Any]) -> str:
     made_by = card['versions']['torch_geometric_cgt']
     other = '' if made_by == __version__ else f', or made by another version ({made_by})'
-    return f'The card does not go with a private build: {what}. It was altered{other}'
+    return f'The card does not match a private build: {what}. It was altered{other}'

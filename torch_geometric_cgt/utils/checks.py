@@ -1,4 +1,4 @@
-r"""Checks of arguments that several packages share."""
+r"""Argument checks that several subpackages share."""
 
 from numbers import Integral
 from typing import Any
@@ -9,7 +9,7 @@ def check_positive(name: str, value: Any) -> None:
 
     Args:
         name (str): The name of the argument, for the message.
-        value (int): Its value. :obj:`True` is no integer here.
+        value (int): Its value. Booleans are rejected.
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"'{name}' must be a positive integer (got {value!r})")

@@ -1,4 +1,4 @@
-r"""Files that are whole or not there: atomic folders, checksums, no pickle."""
+r"""Atomic writes, checksums and tensor files without pickle."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
 
-BLOCK_ELEMENTS = 1 << 22  # are written at a time
-MAP_ABOVE = 1 << 28  # bytes; larger files are mapped, not copied
-DTYPES = {  # the names of the format
+BLOCK_ELEMENTS = 1 << 22  # elements written at a time
+MAP_ABOVE = 1 << 28  # bytes; larger files are memory-mapped, not copied
+DTYPES = {  # type names of the safetensors format
     torch.bool: 'BOOL',
     torch.uint8: 'U8',
     torch.int8: 'I8',
@@ -36,7 +36,7 @@ DTYPES = {  # the names of the format
 
 
 def require_writable(folder: Path) -> None:
-    r"""Creates a folder, or says why nothing can be written there."""
+    r"""Creates a folder, or raises :class:`NotWritableError` with the reason."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -47,8 +47,8 @@ def require_writable(folder: Path) -> None:
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    r"""Yields an empty folder that takes the place of :obj:`folder` when the
-    block ends well, and vanishes when it does not.
+    r"""Yields an empty folder. It replaces :obj:`folder` if the block succeeds,
+    and is deleted if the block raises an error.
     """
     require_writable(folder.parent)
     draft = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
@@ -68,7 +68,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    r"""Writes a file that appears whole or not at all."""
+    r"""Writes a text file atomically."""
     require_writable(path.parent)
     handle, draft = tempfile.mkstemp(prefix=f'.{path.name}-', dir=path.parent)
     try:
@@ -84,8 +84,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    r"""Writes tensors in the safetensors format, a block at a time: those that
-    are mapped from a file need not fit into memory.
+    r"""Writes tensors in the safetensors format, one block at a time. Tensors
+    that are memory-mapped from a file may be larger than the memory.
     """
     header, offset = {}, 0
     for name, value in tensors.items():
@@ -97,7 +97,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
         }
         offset += size
     text = json.dumps(header).encode()
-    text += b' ' * (-len(text) % 8)  # data begin at a multiple of eight
+    text += b' ' * (-len(text) % 8)  # the data begin at a multiple of eight bytes
     with open(path, 'wb') as file:
         file.write(len(text).to_bytes(8, 'little') + text)
         for value in tensors.values():
@@ -106,10 +106,10 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    r"""Reads a safetensors file; nothing in it can run.
+    r"""Reads a safetensors file. The format cannot contain code.
 
-    Small files are copied; a mapped file that somebody else shortens later
-    takes the process down, which is worth it only where memory is short.
+    Only large files are memory-mapped: if another program truncates a mapped
+    file later, this process crashes.
     """
     try:
         if path.stat().st_size > MAP_ABOVE:
@@ -120,13 +120,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_sealed_json(path: Path, content: dict[str, Any], files: list[str]) -> None:
-    r"""Writes a JSON file that vouches for itself and for files beside it.
+    r"""Writes a JSON file with a checksum of itself and of other files in its folder.
 
     Args:
-        path (Path): Where to write.
-        content (dict): What to write.
+        path (Path): The file to write.
+        content (dict): The content.
         files (list[str]): The names of the files in the same folder whose
-            checksums are written along.
+            checksums are included.
     """
     sealed = {**content, 'files': {name: sha256(path.with_name(name)) for name in files}}
     sealed['checksum'] = _checksum(sealed)
@@ -134,7 +134,7 @@ def write_sealed_json(path: Path, content: dict[str, Any], files: list[str]) -> 
 
 
 def read_sealed_json(path: Path) -> dict[str, Any]:
-    r"""Reads what :meth:`write_sealed_json` wrote, and checks all of it."""
+    r"""Reads a file of :meth:`write_sealed_json` and verifies all checksums."""
     try:
         content = json.loads(path.read_text(encoding='utf-8'))
     except (OSError, ValueError) as error:
@@ -154,7 +154,7 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
 
 
 def sha256(path: Path) -> str:
-    r"""The checksum of a file."""
+    r"""The SHA-256 checksum of a file."""
     digest = hashlib.sha256()
     with open(path, 'rb') as file:
         while block := file.read(1 << 20):
@@ -163,8 +163,8 @@ def sha256(path: Path) -> str:
 
 
 def _checksum(content: dict[str, Any]) -> str:
-    bare = {key: value for key, value in content.items() if key != 'checksum'}
-    return hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()
+    unsealed = {key: value for key, value in content.items() if key != 'checksum'}
+    return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()
 
 
 def _flush(path: Path) -> None:

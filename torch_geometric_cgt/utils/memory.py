@@ -1,4 +1,4 @@
-r"""How much memory there is, and a refusal before more than that is allocated."""
+r"""Available memory, and a check before large allocations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch_geometric_cgt.errors import NotEnoughMemoryError
 
 
 def available_memory(device: str | torch.device = 'cpu') -> int | None:
-    r"""Returns the free memory of :obj:`device` in bytes, or :obj:`None` if it cannot be known.
+    r"""Returns the free memory of :obj:`device` in bytes, or :obj:`None` if it is unknown.
 
     Args:
-        device (str or torch.device, optional): The device to ask about. (default: :obj:`"cpu"`)
+        device (str or torch.device, optional): The device. (default: :obj:`"cpu"`)
     """
     device = torch.device(device)
     if device.type == 'cuda':
@@ -26,13 +26,14 @@ def available_memory(device: str | torch.device = 'cpu') -> int | None:
 
 
 def check_memory(needed: int, what: str, hint: str, device: str | torch.device = 'cpu') -> None:
-    r"""Raises :class:`NotEnoughMemoryError` if :obj:`needed` bytes are more than there are.
+    r"""Raises :class:`NotEnoughMemoryError` if :obj:`needed` bytes exceed the free memory.
 
     Args:
-        needed (int): The estimated peak of what is about to be allocated, in bytes.
+        needed (int): The estimated peak of the allocation, in bytes.
         what (str): What needs the memory, for the message.
         hint (str): Which argument to change, for the message.
-        device (str or torch.device, optional): Where it is allocated. (default: :obj:`"cpu"`)
+        device (str or torch.device, optional): The device of the allocation.
+            (default: :obj:`"cpu"`)
     """
     free = available_memory(device)
     if free is not None and needed > free:
@@ -43,7 +44,7 @@ def check_memory(needed: int, what: str, hint: str, device: str | torch.device =
 
 
 def _cgroup_available() -> int | None:
-    # Containers see the memory of the whole machine in /proc; their own limit is here.
+    # In a container, /proc shows the memory of the whole machine. The cgroup holds its own limit.
     try:
         with open('/sys/fs/cgroup/memory.max') as f:
             limit = f.read().strip()

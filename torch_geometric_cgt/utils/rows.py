@@ -1,4 +1,4 @@
-r"""Walk over the rows of a dense or sparse matrix, one block at a time."""
+r"""Blocks of rows of dense and sparse matrices, and CSR conversion."""
 
 import warnings
 from collections.abc import Iterator
@@ -6,17 +6,19 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-BLOCK_ELEMENTS = 2**23  # 32 MiB of float32: large enough for fast products, small beside the data.
+BLOCK_ELEMENTS = 2**23  # 32 MiB of float32: large enough for fast products, small next to the data
 
 
 def work_dtype(dtype: torch.dtype) -> torch.dtype:
-    r"""Returns the type to compute in: :obj:`float64` stays, other types become :obj:`float32`."""
+    r"""Returns the type to compute in: :obj:`float64` for :obj:`float64`, :obj:`int32` and
+    :obj:`int64`, and :obj:`float32` for all other types.
+    """
     wide = (torch.float64, torch.int32, torch.int64)
     return torch.float64 if dtype in wide else torch.float32
 
 
 def rows_per_block(num_columns: int) -> int:
-    r"""Returns how many rows of :obj:`num_columns` values make one block."""
+    r"""Returns the number of rows of a block, for rows of :obj:`num_columns` values."""
     return max(1, BLOCK_ELEMENTS // max(num_columns, 1))
 
 
@@ -24,7 +26,7 @@ def row_blocks(x: Tensor, block_rows: int) -> Iterator[tuple[int, int, Tensor]]:
     r"""Yields :obj:`(start, stop, block)` over the rows of :obj:`x`, in its :meth:`work_dtype`.
 
     Dense input gives dense blocks. Sparse input (COO, CSR) gives sparse COO blocks of shape
-    :obj:`[stop - start, num_features]`, so nothing is ever densified here.
+    :obj:`[stop - start, num_features]`; sparse input is never densified.
 
     Args:
         x (torch.Tensor): The matrix, dense or :obj:`torch.sparse_coo` or :obj:`torch.sparse_csr`.
@@ -52,14 +54,14 @@ def row_blocks(x: Tensor, block_rows: int) -> Iterator[tuple[int, int, Tensor]]:
 
 
 def to_csr(x: Tensor) -> Tensor:
-    r"""Returns :obj:`x` in CSR layout, duplicate entries summed."""
+    r"""Returns :obj:`x` in CSR layout. Duplicate entries are summed."""
     if x.layout == torch.sparse_csr:
         return x
     if x.layout == torch.strided:
         row, col = x.nonzero(as_tuple=True)
         value = x[row, col]
     elif x.layout == torch.sparse_coo:
-        # Half-precision values cannot be coalesced everywhere.
+        # Not every device can coalesce half-precision values.
         if not x.is_coalesced():
             x = x.to(work_dtype(x.dtype)).coalesce()
         (row, col), value = x.indices(), x.values()
@@ -74,17 +76,17 @@ def to_csr(x: Tensor) -> Tensor:
 
 
 def csr_matrix(crow: Tensor, col: Tensor, value: Tensor, shape: torch.Size) -> Tensor:
-    r"""Makes a CSR matrix of its parts, without torch's remark that these are new."""
+    r"""Returns a CSR matrix without PyTorch's warning that the layout is in beta."""
     with warnings.catch_warnings():
         warnings.filterwarnings('ignore', message='Sparse CSR tensor support is in beta')
         return torch.sparse_csr_tensor(crow, col, value, shape, check_invariants=False)
 
 
 def rank_among_equals(value: Tensor) -> Tensor:
-    r"""Returns how many earlier entries have the same value, for each entry.
+    r"""Returns for each entry the number of earlier entries with the same value.
 
     Args:
-        value (torch.Tensor): The values, ``[n]``, e.g. groups.
+        value (torch.Tensor): The values, ``[n]``, *e.g.*, clusters.
     """
     ordered, order = torch.sort(value, stable=True)
     position = torch.arange(value.numel(), device=value.device)
