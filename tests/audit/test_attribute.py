@@ -1,5 +1,5 @@
 from tests.helpers.attacked import records, trees
-from torch_geometric_cgt.audit.attribute import guess_cluster, guess_label
+from torch_geometric_cgt.audit.attacks import guess_cluster, guess_label
 
 
 def test_labels_are_guessed_from_trees():

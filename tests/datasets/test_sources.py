@@ -5,7 +5,7 @@ from threadpoolctl import threadpool_limits
 from torch_geometric.utils import contains_isolated_nodes, is_undirected
 
 from torch_geometric_cgt.datasets import SOURCES, Cora, Digits, load_source
-from torch_geometric_cgt.datasets.digits import nearest_images
+from torch_geometric_cgt.datasets.sources import nearest_images
 from torch_geometric_cgt.errors import SourceError
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models import FitContext, TreeSource
-from torch_geometric_cgt.models.dp_transformer import PrivateGenerator
 from torch_geometric_cgt.models.histograms import (
     Layer,
     PrivateHistograms,
@@ -17,6 +16,7 @@ from torch_geometric_cgt.models.histograms import (
 )
 from torch_geometric_cgt.models.label_scenes import agreement_prior, label_evidence, scenes_of
 from torch_geometric_cgt.models.noisy_tables import back_off, couple, project_to_simplex, token_rows
+from torch_geometric_cgt.models.transformer import PrivateGenerator
 from torch_geometric_cgt.privacy import Budget, DiscreteGaussian, Entry, Gaussian, Ledger
 from torch_geometric_cgt.privacy.accounting import Loss, epsilon_of
 

@@ -75,7 +75,7 @@ def test_the_model_starts_from_it(graph, public, tmp_path, monkeypatch):
             tmp_path / f'{len(starts)}',
             log=False,
         )
-        monkeypatch.setattr('torch_geometric_cgt.models.dp_transformer.fit_privately', caught)
+        monkeypatch.setattr('torch_geometric_cgt.models.transformer.fit_privately', caught)
         with pytest.raises(KeyboardInterrupt):
             run.run()
         return starts[-1]

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_geometric_cgt.pipeline.shards import DONE, TOKENS, TokenShards
+from torch_geometric_cgt.pipeline.workspace import DONE, TOKENS, TokenShards
 
 
 def tokens_of(rows):

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     from torch_geometric_cgt.datasets import load_source
     from torch_geometric_cgt.pipeline import DifferentialPrivacy, check_source
     from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
-    from torch_geometric_cgt.report.price_table import price_table
+    from torch_geometric_cgt.report.text_tables import price_table
 
     shape = TreeShape.of(args.num_neighbors)
     if args.source is not None:

@@ -3,13 +3,13 @@ r"""The synthetic dataset, and the graphs of the paper as sources."""
 import warnings
 from typing import Any
 
-from torch_geometric_cgt.datasets.digits import Digits
 from torch_geometric_cgt.datasets.sources import (
     CS,
     SOURCES,
     CiteSeer,
     Computers,
     Cora,
+    Digits,
     OgbnArxiv,
     OgbnProducts,
     Photo,

@@ -1,9 +1,8 @@
 r"""Models of token trees with one common interface, scenes, and the support rule."""
 
-from torch_geometric_cgt.models.dp_transformer import PrivateGenerator
 from torch_geometric_cgt.models.histograms import PrivateHistograms
 from torch_geometric_cgt.models.private_model import PrivateTreeModel
-from torch_geometric_cgt.models.transformer import TransformerModel
+from torch_geometric_cgt.models.transformer import PrivateGenerator, TransformerModel
 from torch_geometric_cgt.models.tree_model import FitContext, TreeModel, TreeSource
 
 PRIVATE_MODELS: dict[str, type[PrivateHistograms] | type[PrivateGenerator]] = {

@@ -1,16 +1,28 @@
-r"""The Computation Graph Transformer as a tree model."""
+r"""The Computation Graph Transformer as a tree model: fitted without privacy, and by DP-SGD."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.models.private_model import ROOTS, SCENES, STAGE, PrivateTreeModel
 from torch_geometric_cgt.models.tree_model import FitContext, TreeModel, TreeSource
 from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.privacy.ledger import Entry
+from torch_geometric_cgt.privacy.noise import DiscreteGaussian, SampledGaussian
+from torch_geometric_cgt.privacy.noise_sampling import SystemRandom
 from torch_geometric_cgt.training import FitConfig, fit
+from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately
+
+DP_SGD = 'gradients of whole trees'
+SHARES = {'roots': 0.1, 'scenes': 0.05, 'gradients': 0.85}
+BLOCK = 4096  # trees that are sampled at a time
 
 
 class TransformerModel(TreeModel):
@@ -87,3 +99,101 @@ class TransformerModel(TreeModel):
                 (default: :obj:`None`)
         """
         return self.generator.log_prob(tokens, y, scene)
+
+
+class PrivateGenerator(PrivateTreeModel):
+    r"""A :class:`~torch_geometric_cgt.nn.CGTGenerator` that is trained by DP-SGD
+    and conditioned on the label and the scene of a root.
+
+    The scenes of each label come from two noisy histograms, as in
+    :class:`PrivateHistograms`. Everything else is learned by DP-SGD with one
+    computation graph as the record (:meth:`fit_privately`).
+
+    Args:
+        num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
+            null.
+        num_classes (int): The number of labels, which equals the number of
+            scenes.
+        num_neighbors (list[int]): The fan-out of each layer.
+        num_trees (int): The number of training trees. It is public.
+        config (DPSGDConfig or dict, optional): How to train.
+            (default: :obj:`None`)
+    """
+
+    name = 'dp_sgd'
+
+    def __init__(
+        self,
+        num_tokens: int,
+        num_classes: int,
+        num_neighbors: Sequence[int],
+        num_trees: int,
+        config: DPSGDConfig | dict[str, Any] | None = None,
+    ) -> None:
+        config = DPSGDConfig(**config) if isinstance(config, dict) else config or DPSGDConfig()
+        entries = plan_gradients(config, num_trees)
+        super().__init__(num_tokens, num_classes, num_neighbors, entries)
+        self.num_trees = num_trees
+        self.training_config = config
+        self.generator = self.training_config.make_generator(
+            num_tokens, num_classes, self.num_neighbors, num_classes
+        )
+
+    def config(self) -> dict[str, Any]:
+        r"""The constructor arguments of this model."""
+        own = {'num_trees': self.num_trees, 'config': asdict(self.training_config)}
+        return {**super().config(), **own}
+
+    def learn(
+        self,
+        trees: TokenTrees,
+        entries: Sequence[Entry],
+        sigma: dict[str, float],
+        context: FitContext,
+    ) -> None:
+        r"""Counts scenes with noise, then trains by DP-SGD."""
+        tokens, y, generator = trees.tokens, trees.y, context.noise
+        if y.numel() > self.num_trees:  # fewer trees are allowed: some may be zeroed out
+            raise ValueError(
+                f'The noise was planned for {self.num_trees} trees (got {y.numel()}): the number '
+                f'of trees must not exceed the public number'
+            )
+        noise = next(entry.noise for entry in entries if entry.name == DP_SGD)
+        assert isinstance(noise, SampledGaussian)
+        scene = self.scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
+        rng = (
+            SystemRandom() if generator is None else np.random.default_rng(generator.initial_seed())
+        )
+        model, config = self.generator.to(context.device), self.training_config
+        fit_privately(model, tokens, y, scene, noise, config, rng, context.log).cpu()
+        self.is_fitted.fill_(True)
+        draws = torch.Generator().manual_seed(0)  # public: it samples from the private model
+        self.scenes.unfold(lambda label, scene: self.sample(label, draws, scene))
+
+    def draw(self, y: Tensor, scene: Tensor, generator: torch.Generator | None) -> Tensor:
+        parts = zip(y.split(BLOCK), scene.split(BLOCK), strict=True)
+        return torch.cat([self.generator.sample(a, generator, b) for a, b in parts])
+
+
+def plan_gradients(config: DPSGDConfig, num_trees: int) -> list[Entry]:
+    r"""One entry per mechanism, each with its share of the budget and with noise
+    that is not calibrated yet.
+
+    Args:
+        config (DPSGDConfig): How to train.
+        num_trees (int): The number of trees.
+    """
+    count = Entry(STAGE, ROOTS, 'record', 1.0, DiscreteGaussian(1.0), share=SHARES['roots'])
+    return [
+        count,
+        replace(count, name=SCENES, share=SHARES['scenes']),
+        Entry(
+            STAGE,
+            DP_SGD,
+            'record',
+            config.clip,
+            config.noise(num_trees),
+            share=SHARES['gradients'],
+            note='DP-SGD, one computation graph is one record',
+        ),
+    ]

@@ -16,9 +16,8 @@ from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.models import TreeModel
 from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.shards import TokenShards
 from torch_geometric_cgt.pipeline.source import Source
-from torch_geometric_cgt.pipeline.workspace import once
+from torch_geometric_cgt.pipeline.workspace import TokenShards, once
 from torch_geometric_cgt.privacy import Entry, Ledger
 from torch_geometric_cgt.training import World
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
