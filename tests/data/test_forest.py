@@ -1,18 +1,12 @@
 import pytest
 import torch
 
+from tests.helpers.trees import two_trees
 from torch_geometric_cgt.data import TokenTrees, TreeShape, build_forest, masks_of, random_split
 
 
-def trees() -> TokenTrees:
-    tokens = torch.tensor([[0, 1, 2, 1, 2], [1, 2, 2, 2, 2]])  # null is 2
-    return TokenTrees(
-        tokens, torch.tensor([1, 0]), torch.tensor([1, 4]), 2, 2, TreeShape.of([2, 1])
-    )
-
-
 def test_forest_by_hand():
-    data = trees().to_data(torch.tensor([[10.0], [20.0]]))
+    data = two_trees().to_data(torch.tensor([[10.0], [20.0]]))
     assert data.x.view(-1).tolist() == [10, 20, 20, 20]
     assert data.edge_index.tolist() == [[1, 2], [0, 1]]
     assert data.y.tolist() == [1, -1, -1, 0]
@@ -42,7 +36,7 @@ def test_real_below_null_is_refused():
     ],
 )
 def test_inconsistent_trees_are_refused(change, message):
-    good = trees()
+    good = two_trees()
     good.validate()
     with pytest.raises(ValueError, match=message):
         TokenTrees(**{**vars(good), **change}).validate()

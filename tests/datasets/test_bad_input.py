@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.datasets import Digits, synthetic
 from torch_geometric_cgt.errors import BudgetError, NotWritableError, SourceError

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch_geometric.loader import NeighborLoader
 
-from tests.conftest import random_graph
 from tests.helpers.builds import builds, promised
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic

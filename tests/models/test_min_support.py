@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.builds import promised
-from tests.helpers.random_trees import random_trees
+from tests.helpers.trees import random_trees
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark.variants import find_variant
 from torch_geometric_cgt.data import TreeShape

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.trees import apply_null_rule
 from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models import FitContext, TreeSource
@@ -39,10 +40,7 @@ def draw_trees(size, shape, seed=0, num_tokens=NUM_TOKENS):
     """Any trees that obey the null rule."""
     tokens = torch.randint(num_tokens + 2, (size, shape.num_slots), generator=rng(seed))
     tokens = tokens.clamp(max=num_tokens)
-    tokens[:, 0] = tokens[:, 0].clamp(max=num_tokens - 1)
-    for slot in range(1, shape.num_slots):
-        tokens[tokens[:, int(shape.parent[slot])] == num_tokens, slot] = num_tokens
-    return tokens
+    return apply_null_rule(tokens, num_tokens, shape)
 
 
 def counts_of(tokens, shape, group):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.conftest import random_graph
 from tests.helpers.builds import promised
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.pipeline import KAnonymity

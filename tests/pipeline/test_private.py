@@ -5,8 +5,9 @@ import json
 import pytest
 import torch
 
-from tests.conftest import random_graph
 from tests.helpers.builds import drawn_trees
+from tests.helpers.graphs import random_graph
+from tests.helpers.private import private_dataset
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit import run_audit
 from torch_geometric_cgt.data import TreeShape
@@ -22,18 +23,12 @@ from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.utils.files import read_sealed_json, read_tensors
 
-DP_SGD = {'dp_sgd': DPSGDConfig(epochs=5.0, batch_size=60, hidden_channels=16)}
+DP_SGD = DPSGDConfig(epochs=5.0, batch_size=60, hidden_channels=16)
 
 
 def make(graph, tmp_path, epsilon=20.0, **private_args):
-    return SyntheticCGTDataset(
-        graph,
-        num_neighbors=[3, 2],
-        root=tmp_path / 'root',
-        log=False,
-        device='cpu',
-        privacy=DifferentialPrivacy(epsilon, **{'noise_seed': 0, **DP_SGD, **private_args}),
-    )
+    promise = {'noise_seed': 0, 'dp_sgd': DP_SGD, **private_args}
+    return private_dataset(graph, tmp_path, epsilon, **promise)
 
 
 def numbers(n=2485, c=7, shape=(5, 5)):

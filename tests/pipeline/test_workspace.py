@@ -1,25 +1,23 @@
 """The working folder of a build: one build at a time, and finished stages are kept."""
 
-import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
 from tests.helpers.builds import builds
+from tests.helpers.processes import ENVIRONMENT, ROOT
 from torch_geometric_cgt.errors import NotWritableError
 from torch_geometric_cgt.pipeline.workspace import clear, exclusive, once, report_full_disk
 from torch_geometric_cgt.training import World
 
-ROOT = Path(__file__).parents[2]
 BUILD = """
 import sys
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 
 sys.stdout.write('ready')
@@ -81,11 +79,10 @@ def test_a_folder_that_is_deleted_stays_locked(tmp_path):
 
 
 def test_three_forced_builds_at_once_all_end_well(tmp_path):
-    environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
     pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
     command = [sys.executable, '-c', BUILD, str(tmp_path / 'root')]
     processes = [
-        subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) for _ in range(3)
+        subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, text=True, **pipes) for _ in range(3)
     ]
     for process in processes:
         assert process.stdout.read(5) == 'ready'
