@@ -1,4 +1,6 @@
 import os
+import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,8 @@ import torch
 from torch_geometric.data import Data
 
 from tests.helpers.graphs import random_graph
-from torch_geometric_cgt import FitConfig
+from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt.privacy import ledger
 
 torch.set_num_threads(1)  # small tensors: threads cost more than they bring
 
@@ -15,6 +18,27 @@ torch.set_num_threads(1)  # small tensors: threads cost more than they bring
 def no_user_folders(tmp_path_factory, monkeypatch):
     """Tests leave nothing behind in the cache folder of whoever runs them."""
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path_factory.getbasetemp() / 'cache'))
+
+
+@pytest.fixture(scope='session', autouse=True)
+def accounting_once():
+    """Builds of one promise compose the same mechanisms: each composition is computed once.
+
+    The tests of the accounting itself call the function that is not replaced.
+    """
+    compute = ledger.epsilon_of
+
+    @cache
+    def computed(losses, delta, *coarseness):
+        return compute(losses, delta, *coarseness)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ledger,
+            'epsilon_of',
+            lambda losses, delta, *coarseness: computed(tuple(losses), delta, *coarseness),
+        )
+        yield
 
 
 @pytest.fixture
@@ -35,15 +59,34 @@ def graph() -> Data:
     return random_graph()
 
 
-@pytest.fixture
-def quick(tmp_path) -> dict:
-    """Arguments that make a dataset of a small graph in about a second."""
+def quick_arguments(root: Path) -> dict:
     return {
         'k': 10,
         'num_neighbors': [3, 2],
-        'root': tmp_path / 'root',
+        'root': root,
         'log': False,
         'device': 'cpu',
         'generator': {'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
         'fit': FitConfig(epochs=2, batch_size=32),
     }
+
+
+@pytest.fixture
+def quick(tmp_path) -> dict:
+    """Arguments that make a dataset of a small graph in about a second."""
+    return quick_arguments(tmp_path / 'root')
+
+
+@pytest.fixture(scope='session')
+def finished_build(tmp_path_factory) -> Path:
+    """The cache folder of a finished build of :obj:`graph`."""
+    root = tmp_path_factory.mktemp('finished') / 'root'
+    SyntheticCGTDataset(random_graph(), **quick_arguments(root))
+    return root
+
+
+@pytest.fixture
+def cached(quick, finished_build) -> dict:
+    """Arguments of a dataset of :obj:`graph` whose build is in the cache already."""
+    shutil.copytree(finished_build, quick['root'])
+    return quick
