@@ -32,12 +32,13 @@ def draw_trees(size, shape, seed=0, num_tokens=NUM_TOKENS):
     return apply_null_rule(tokens, num_tokens, shape)
 
 
-def make(form, num_trees, shape, epsilon=1e3):
+def make(form, num_trees, shape, epsilon=1e3, epochs=15.0):
+    """A private model, and the entries of a ledger with the noise of a budget."""
     sizes = (NUM_TOKENS, NUM_CLASSES, list(shape.num_neighbors))
     if form == 'histograms':
         model = PrivateHistograms(*sizes)
     else:
-        config = {'hidden_channels': 16, 'epochs': 15.0, 'batch_size': 100, 'lr': 0.02}
+        config = {'hidden_channels': 16, 'epochs': epochs, 'batch_size': 100, 'lr': 0.02}
         torch.manual_seed(0)
         model = PrivateGenerator(*sizes, num_trees, config)
     entries = model.entries()

@@ -5,7 +5,7 @@ import pytest
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import BudgetError, LedgerError
 from torch_geometric_cgt.pipeline import DifferentialPrivacy
-from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.plan import STAGES, PrivatePlan, PublicNumbers
 from torch_geometric_cgt.privacy import Ledger
 
 
@@ -45,7 +45,10 @@ def test_a_plan_spends_the_budget_and_not_more(unit, form):
 )
 def test_budgets_with_a_signal_are_accepted(n, c, epsilon, unit):
     for form in ('histograms', 'dp_sgd'):
-        PrivatePlan(numbers(n, c), DifferentialPrivacy(epsilon, unit=unit, form=form)).entries()
+        plan = PrivatePlan(numbers(n, c), DifferentialPrivacy(epsilon, unit=unit, form=form))
+        assert {entry.stage for entry in plan.entries()} == set(STAGES)
+        assert plan.without_signal() is None
+        assert plan.root_noise() < n / c**2  # the mean count of roots per token and label
 
 
 def test_a_budget_that_leaves_the_model_nothing_but_noise_is_refused():
