@@ -46,6 +46,7 @@ def test_configuration_and_weights_make_the_same_model(model):
     assert again.config() == model.config() and again.shape == SHAPE
     assert (again.num_tokens, again.num_classes) == (NUM_TOKENS, NUM_CLASSES)
     assert repr(again) == repr(model)
+    assert again.entries() == unfitted(model.name)[0].entries()  # what it will cost
     again.load_state_dict(model.state_dict())
     again.train(model.training)
     assert torch.equal(draw(again), draw(model))

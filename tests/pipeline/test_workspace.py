@@ -1,8 +1,6 @@
 """The working folder of a build: one build at a time, and finished stages are kept."""
 
 import shutil
-import subprocess
-import sys
 import threading
 import time
 
@@ -10,32 +8,10 @@ import pytest
 import torch
 
 from tests.helpers.builds import builds
-from tests.helpers.processes import ENVIRONMENT, ROOT
+from tests.helpers.processes import in_a_process
 from torch_geometric_cgt.errors import NotWritableError
 from torch_geometric_cgt.pipeline.workspace import clear, exclusive, once, report_full_disk
 from torch_geometric_cgt.training import World
-
-BUILD = """
-import sys
-from tests.helpers.graphs import random_graph
-from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
-
-sys.stdout.write('ready')
-sys.stdout.flush()
-sys.stdin.read(1)
-dataset = SyntheticCGTDataset(
-    random_graph(),
-    k=10,
-    num_neighbors=[3, 2],
-    root=sys.argv[1],
-    device='cpu',
-    force_reload=True,
-    log=False,
-    generator={'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
-    fit=FitConfig(epochs=1, batch_size=32),
-)
-sys.stdout.write(f' {int(dataset.tokens.sum())}')
-"""
 
 
 def test_a_build_waits_for_the_one_before(tmp_path):
@@ -79,19 +55,10 @@ def test_a_folder_that_is_deleted_stays_locked(tmp_path):
 
 
 def test_three_forced_builds_at_once_all_end_well(tmp_path):
-    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
-    command = [sys.executable, '-c', BUILD, str(tmp_path / 'root')]
-    processes = [
-        subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, text=True, **pipes) for _ in range(3)
-    ]
-    for process in processes:
-        assert process.stdout.read(5) == 'ready'
-    for process in processes:  # all at once
-        process.stdin.write('x')
-        process.stdin.flush()
-    outputs = [process.communicate(timeout=300) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs[0][1][-2000:]
-    assert len({out for out, _ in outputs}) == 1  # the same bytes
+    out = in_a_process('tests.helpers.together', tmp_path / 'root', 3, timeout=300)
+    assert out.returncode == 0 and out.stdout == '[0, 0, 0]', out.stderr[-2000:]
+    tokens = [torch.load(tmp_path / f'{i}.pt') for i in range(3)]
+    assert all(torch.equal(other, tokens[0]) for other in tokens)
     assert len(builds(tmp_path / 'root')) == 1
 
 
