@@ -46,8 +46,9 @@ def test_same_seed_same_bytes(graph, quick, tmp_path):
         (folder,) = builds(tmp_path / root)
         files.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert files[0] == files[1] and len(files[0]) == 5
-    other = SyntheticCGTDataset(graph, **quick, seed=1)
-    assert not torch.equal(other.tokens, SyntheticCGTDataset(graph, **quick).tokens)
+    again = {**quick, 'root': tmp_path / 'b'}
+    other = SyntheticCGTDataset(graph, **again, seed=1)
+    assert not torch.equal(other.tokens, SyntheticCGTDataset(graph, **again).tokens)
 
 
 def test_second_construction_loads_without_training(graph, quick, monkeypatch):

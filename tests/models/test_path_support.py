@@ -99,9 +99,9 @@ def test_every_path_has_the_support_and_null_stays_null(fan_outs, num_tokens, mi
     assert torch.equal(rule(out, labels, rng), out)
 
 
-def test_a_build_with_the_rule(graph, quick):
-    free = SyntheticCGTDataset(graph, **quick)
-    ruled = SyntheticCGTDataset(graph, **promised(quick, min_support=3))
+def test_a_build_with_the_rule(graph, cached):
+    free = SyntheticCGTDataset(graph, **cached)
+    ruled = SyntheticCGTDataset(graph, **promised(cached, min_support=3))
     assert ruled.card['parameters']['min_support'] == ruled.privacy.min_support == 3
     assert 'At least 3 source nodes' in ruled.privacy.guaranteed[-1]
     assert 'at least 3 source nodes' in ruled.privacy.not_guaranteed[-1]
@@ -132,7 +132,7 @@ def test_a_build_with_the_rule(graph, quick):
     assert 'min_support' not in free.card['parameters']
     assert not torch.equal(free.tokens, ruled.tokens)
     with pytest.raises(ValueError, match='leaves the labels'):
-        SyntheticCGTDataset(graph, **promised(quick, min_support=100))
+        SyntheticCGTDataset(graph, **promised(cached, min_support=100))
 
 
 def test_support_by_hand():

@@ -23,9 +23,10 @@ def content(folder) -> dict:
 
 
 @pytest.mark.parametrize('phase', ['fit', 'sample', 'write'])
-def test_an_interrupted_build_goes_on_where_it_stopped(graph, quick, tmp_path, monkeypatch, phase):
-    SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'whole'})
-    (whole,) = builds(tmp_path / 'whole')
+def test_an_interrupted_build_goes_on_where_it_stopped(
+    graph, quick, finished_build, monkeypatch, phase
+):
+    (whole,) = builds(finished_build)
     with monkeypatch.context() as patch:
         if phase == 'write':
             patch.setattr(cache, 'write_sealed_json', interrupted)
@@ -59,11 +60,11 @@ def test_an_interrupted_build_can_be_thrown_away(graph, quick, monkeypatch, chan
     assert calls == [1] and len(builds(quick['root'])) == 1
 
 
-def test_how_a_build_is_run_does_not_name_its_cache(graph, quick, monkeypatch):
-    SyntheticCGTDataset(graph, **quick)
+def test_how_a_build_is_run_does_not_name_its_cache(graph, cached, monkeypatch):
     monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained again'))
     config = FitConfig(epochs=2, batch_size=32, compile=True, checkpoint_minutes=1.0)
-    SyntheticCGTDataset(graph, **{**quick, 'fit': config})
+    dataset = SyntheticCGTDataset(graph, **{**cached, 'fit': config})
+    assert len(dataset.trees) == 120 and len(builds(cached['root'])) == 1
 
 
 @pytest.mark.parametrize('kills', [4, pytest.param(30, marks=pytest.mark.slow)])

@@ -130,13 +130,18 @@ def kill(*args, **kwargs):
     raise KeyboardInterrupt
 
 
+def cut_off(method, graph, tmp_path, **private_args):
+    """Kills a build of histograms when it enters a stage, and returns its working folder."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(PrivatePipeline, method, kill)
+        make(graph, tmp_path, form='histograms', **private_args)
+    (work,) = (tmp_path / 'root').glob('*.fit')
+    return work
+
+
 def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
     """Also if the next start would divide the budget in another way."""
-    with monkeypatch.context() as patch:
-        patch.setattr(PrivatePipeline, 'fit', kill)
-        with pytest.raises(KeyboardInterrupt):
-            make(graph, tmp_path, form='histograms', noise_seed=None)
-    (work,) = (tmp_path / 'root').glob('*.fit')
+    work = cut_off('fit', graph, tmp_path, noise_seed=None)
     done = {path.name for path in work.iterdir()}
     assert done == {'ledger', 'labels', 'quantize'}
     kept = read_sealed_json(work / 'ledger' / 'facts.json')['facts']['ledger']
@@ -155,11 +160,7 @@ def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monk
 
 
 def test_phases_whose_ledger_is_lost_run_again(graph, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(PrivatePipeline, 'fit', kill)
-        with pytest.raises(KeyboardInterrupt):
-            make(graph, tmp_path, form='histograms', noise_seed=None)
-    (work,) = (tmp_path / 'root').glob('*.fit')
+    work = cut_off('fit', graph, tmp_path, noise_seed=None)
     (work / 'ledger' / 'facts.json').unlink()
     monkeypatch.setattr(PrivatePipeline, 'count_labels', kill)
     with pytest.raises(KeyboardInterrupt):
@@ -170,10 +171,7 @@ def test_phases_whose_ledger_is_lost_run_again(graph, tmp_path, monkeypatch):
 def test_what_was_not_paid_for_does_not_run_when_a_build_goes_on(graph, tmp_path, monkeypatch):
     """A clustering of another depth asks for more counts than the ledger has."""
     graph = random_graph(num_nodes=1000, num_edges=3000)
-    with monkeypatch.context() as patch:
-        patch.setattr(PrivatePipeline, 'quantize', kill)
-        with pytest.raises(KeyboardInterrupt):
-            make(graph, tmp_path, form='histograms')
+    cut_off('quantize', graph, tmp_path)
     monkeypatch.setattr(plan_module, 'SHARES', {'labels': 0.02, 'clusters': 0.02, 'model': 0.96})
     with pytest.raises(LedgerError, match=r"does not pay for 'prefix counts'.*force_reload=True"):
         make(graph, tmp_path, form='histograms')
