@@ -1,12 +1,15 @@
 import os
+import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 from torch_geometric.data import Data
-from torch_geometric.utils import to_undirected
 
-from torch_geometric_cgt import FitConfig
+from tests.helpers.graphs import random_graph
+from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt.privacy import ledger
 
 torch.set_num_threads(1)  # small tensors: threads cost more than they bring
 
@@ -15,6 +18,27 @@ torch.set_num_threads(1)  # small tensors: threads cost more than they bring
 def no_user_folders(tmp_path_factory, monkeypatch):
     """Tests leave nothing behind in the cache folder of whoever runs them."""
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path_factory.getbasetemp() / 'cache'))
+
+
+@pytest.fixture(scope='session', autouse=True)
+def accounting_once():
+    """Builds of one promise compose the same mechanisms: each composition is computed once.
+
+    The tests of the accounting itself call the function that is not replaced.
+    """
+    compute = ledger.epsilon_of
+
+    @cache
+    def computed(losses, delta, *coarseness):
+        return compute(losses, delta, *coarseness)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ledger,
+            'epsilon_of',
+            lambda losses, delta, *coarseness: computed(tuple(losses), delta, *coarseness),
+        )
+        yield
 
 
 @pytest.fixture
@@ -30,33 +54,39 @@ def data_root(tmp_path) -> str:
     pytest.skip('the raw files of Cora are neither in $CGT_DATA_ROOT nor in ../shared/data')
 
 
-def random_graph(num_nodes=120, num_edges=300, num_features=8, num_classes=3, seed=0) -> Data:
-    """A graph whose features and edges both tell something of the labels."""
-    rng = torch.Generator().manual_seed(seed)
-    y = torch.randint(num_classes, (num_nodes,), generator=rng)
-    y[:num_classes] = torch.arange(num_classes)
-    centre = 2 * torch.randn(num_classes, num_features, generator=rng)
-    x = centre[y] + torch.randn(num_nodes, num_features, generator=rng)
-    edges = torch.randint(num_nodes, (2, 4 * num_edges), generator=rng)
-    alike = y[edges[0]] == y[edges[1]]
-    edges = edges[:, alike | (torch.rand(alike.shape, generator=rng) < 0.1)][:, :num_edges]
-    return Data(x=x, edge_index=to_undirected(edges, num_nodes=num_nodes), y=y)
-
-
 @pytest.fixture
 def graph() -> Data:
     return random_graph()
 
 
-@pytest.fixture
-def quick(tmp_path) -> dict:
-    """Arguments that make a dataset of a small graph in about a second."""
+def quick_arguments(root: Path) -> dict:
     return {
         'k': 10,
         'num_neighbors': [3, 2],
-        'root': tmp_path / 'root',
+        'root': root,
         'log': False,
         'device': 'cpu',
         'generator': {'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
         'fit': FitConfig(epochs=2, batch_size=32),
     }
+
+
+@pytest.fixture
+def quick(tmp_path) -> dict:
+    """Arguments that make a dataset of a small graph in about a second."""
+    return quick_arguments(tmp_path / 'root')
+
+
+@pytest.fixture(scope='session')
+def finished_build(tmp_path_factory) -> Path:
+    """The cache folder of a finished build of :obj:`graph`."""
+    root = tmp_path_factory.mktemp('finished') / 'root'
+    SyntheticCGTDataset(random_graph(), **quick_arguments(root))
+    return root
+
+
+@pytest.fixture
+def cached(quick, finished_build) -> dict:
+    """Arguments of a dataset of :obj:`graph` whose build is in the cache already."""
+    shutil.copytree(finished_build, quick['root'])
+    return quick

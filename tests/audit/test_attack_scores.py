@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.attacked import trees
-from tests.helpers.random_trees import random_trees
+from tests.helpers.trees import random_trees
 from torch_geometric_cgt.audit.attack_scores import BackoffDensity, sums_score
 from torch_geometric_cgt.data import TreeShape
 

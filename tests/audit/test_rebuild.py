@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.conftest import random_graph
 from tests.helpers.attacked import CONFIG, source
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
 from torch_geometric_cgt.audit.rebuild import scaled_to
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, KAnonymity

@@ -1,7 +1,7 @@
 import torch
 
-from tests.conftest import random_graph
 from tests.helpers.attacked import records
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.audit.records import Records, nearest_codeword, records_of, take_rows
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.pipeline.source import check_source

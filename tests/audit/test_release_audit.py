@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.conftest import random_graph
 from tests.helpers.attacked import CONFIG, memorise
+from tests.helpers.graphs import random_graph
 from tests.helpers.pages import CHROMIUM, Page, look
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.audit import CHECKS, find_build, run_audit

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.attacked import SHAPE, records, trees
-from tests.helpers.random_trees import random_trees
+from tests.helpers.trees import random_trees
 from torch_geometric_cgt.audit.similarity import (
     closest_distances,
     count_copies,

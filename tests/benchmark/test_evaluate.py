@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from tests.helpers.pages import Page
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import Evaluation, GNNConfig, evaluate_dataset

@@ -56,8 +56,16 @@ def test_no_batch_ends_with_a_single_root():
 @pytest.mark.parametrize('name', ALL_MODELS)
 def test_all_train_where_one_root_is_left_over(name):
     _, trees = encoded()
-    train = trees.rows('train').numel()
-    train_gnn(name, trees, GNNConfig(epochs=1, batch_size=train - 1), seed=0)
+    config = GNNConfig(epochs=1, batch_size=trees.rows('train').numel() - 1)
+    model = train_gnn(name, trees, config, seed=0)
+    torch.manual_seed(0)  # as the training does
+    start = make_gnn(name, trees.x.size(1), 3, SHAPE, config.hidden_channels, config.dropout)
+    weights, before = model.state_dict(), start.state_dict()
+    assert any(not torch.equal(weights[key], before[key]) for key in before)  # it was trained
+    assert all(value.isfinite().all() for value in weights.values())
+    with torch.no_grad():
+        logits = logits_of(model, trees, trees.rows('test'))
+    assert logits.shape == (trees.rows('test').numel(), 3) and logits.isfinite().all()
 
 
 def test_training_ends_at_the_best_epoch():

@@ -32,3 +32,11 @@ def test_variants_by_name() -> None:
     assert find_variant('k=100').promise(7) == KAnonymity(100)
     with pytest.raises(ValueError, match=r"'wrong'.*'no label'"):
         find_variant('wrong')
+
+
+def test_variants_of_the_benchmark():
+    assert find_variant('min_support=5').promise(7) == KAnonymity(7, min_support=5)
+    assert find_variant('k=100').promise(7) == KAnonymity(100)
+    for name in ('seed=5', 'min_support=', 'k=few'):
+        with pytest.raises(ValueError, match=r'min_support=\.\.\.'):
+            find_variant(name)

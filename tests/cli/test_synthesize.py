@@ -10,7 +10,7 @@ from torch_geometric_cgt.cli import build
 from torch_geometric_cgt.cli.main import main
 
 
-def test_synthesize_then_evaluate(quick, tmp_path, capsys):
+def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys):
     assert main(['synthesize', *quick, '--out', str(tmp_path / 'release')]) == 0
     shown = capsys.readouterr().out
     assert 'Not guaranteed' in shown and '1,797 computation graphs' in shown
@@ -30,7 +30,7 @@ def test_synthesize_then_evaluate(quick, tmp_path, capsys):
     assert 'quantized' not in capsys.readouterr().out
 
 
-def test_a_private_release_and_its_report(quick, tmp_path, capsys):
+def test_a_private_release_and_its_report(quick, quick_gnns, tmp_path, capsys):
     private = [*quick, '--epsilon', '8', '--form', 'histograms']
     assert main(['synthesize', *private, '--out', str(tmp_path / 'release')]) == 0
     shown = capsys.readouterr().out

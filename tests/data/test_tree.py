@@ -42,3 +42,11 @@ def test_null_rule():
     assert shape.check_nulls(good)
     assert not shape.check_nulls(torch.tensor([[0, 0, 0, 0, 0]]).bool())
     assert not shape.check_nulls(torch.tensor([[1, 1, 0, 0, 1]]).bool())
+
+
+def test_children_of_a_slot_are_a_range_of_slots():
+    shape = TreeShape.of([2, 3, 1])
+    begin, end = shape.children
+    for slot in range(shape.num_slots):
+        expected = (shape.parent == slot).nonzero().view(-1).tolist()
+        assert list(range(int(begin[slot]), int(end[slot]))) == expected

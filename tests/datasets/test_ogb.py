@@ -1,13 +1,19 @@
 import os
+import sys
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch_geometric.utils import to_undirected
 
 from tests.helpers.ogb_files import FILES, check, write
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.cli.main import main
 from torch_geometric_cgt.datasets import OgbnArxiv, OgbnProducts, load_source
+from torch_geometric_cgt.datasets.ogb import undirected
 from torch_geometric_cgt.errors import CorruptFileError, SourceError
 
 
@@ -114,3 +120,79 @@ def test_command_takes_it_as_a_source(tmp_path, monkeypatch, graph):
     assert main([*command, *options]) == 0
     released = SyntheticCGTDataset.load(out)
     assert len(released.trees) == graph.num_nodes
+
+
+def test_missing_files_are_named_without_ogb(arxiv, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, 'ogb', None)
+    (arxiv / 'raw' / 'edge.csv.gz').unlink()
+    with pytest.raises(SourceError, match=r'ogbn_arxiv.*lacks raw/edge\.csv\.gz.*\[ogb\]'):
+        OgbnArxiv(arxiv.parent)
+    with pytest.raises(SourceError, match=r'nowhere.*CGT_DATA_ROOT.*ogbn_products/raw/edge'):
+        OgbnProducts(tmp_path / 'nowhere')
+    assert not (tmp_path / 'nowhere').exists()
+
+
+def loaded() -> list[str]:
+    return [name for name in sys.modules if name.split('.')[0] == 'ogb']
+
+
+@pytest.fixture
+def fake_ogb(tmp_path, monkeypatch) -> Iterator[Path]:
+    """A package that looks like OGB's where it is used, and copies instead of downloading."""
+    package = tmp_path / 'site' / 'ogb'
+    (package / 'utils').mkdir(parents=True)
+    (package / 'nodeproppred').mkdir()
+    (package / '__init__.py').touch()
+    (package / 'utils' / '__init__.py').touch()
+    (package / 'nodeproppred' / 'master.csv').write_text(
+        f',ogbn-proteins,ogbn-arxiv\ndownload_name,p,arxiv\nurl,p.zip,{tmp_path}/arxiv.zip\n'
+    )
+    (package / 'utils' / 'url.py').write_text(
+        'import shutil, zipfile\n'
+        'def download_url(url, folder, log=True):\n'
+        '    return shutil.copy(url, folder)\n'
+        'def extract_zip(path, folder, log=True):\n'
+        '    zipfile.ZipFile(path).extractall(folder)\n'
+    )
+    real = {
+        name: sys.modules.pop(name) for name in list(sys.modules) if name.split('.')[0] == 'ogb'
+    }
+    monkeypatch.syspath_prepend(package.parent)
+    yield tmp_path / 'arxiv.zip'
+    for name in loaded():
+        del sys.modules[name]
+    sys.modules.update(real)
+
+
+def test_missing_files_are_downloaded(arxiv, fake_ogb, tmp_path):
+    with zipfile.ZipFile(fake_ogb, 'w') as archive:
+        for path in arxiv.glob('*/**/*.gz'):
+            archive.write(path, Path('arxiv') / path.relative_to(arxiv))
+    write(arxiv, {'raw/node-label': '1\n' * 5})  # what is there stays
+    (arxiv / 'raw' / 'edge.csv.gz').unlink()
+    data = OgbnArxiv(arxiv.parent)[0]
+    assert data.num_edges == 9 and data.y.tolist() == [1] * 5
+    check(OgbnArxiv(tmp_path / 'new')[0])
+    assert sorted(path.name for path in (tmp_path / 'new' / 'ogbn_arxiv').iterdir()) == [
+        *('processed', 'raw', 'split')
+    ]
+
+
+def test_download_that_fails_is_reported(fake_ogb, tmp_path):
+    with pytest.raises(SourceError, match=r'downloading them failed.*arxiv\.zip'):
+        OgbnArxiv(tmp_path / 'new')
+    with zipfile.ZipFile(fake_ogb, 'w') as archive:
+        archive.writestr('arxiv/README', '')
+    with pytest.raises(SourceError, match=r'downloading them failed.*raw/edge'):
+        OgbnArxiv(tmp_path / 'new')
+
+
+def test_undirected_is_that_of_pyg():
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 30, (200, 2), dtype=np.int32)
+    blocks = [edges[:150], edges[150:]]
+    expected = to_undirected(torch.from_numpy(edges.T.astype(np.int64)), num_nodes=30)
+    assert torch.equal(undirected(blocks, 200, 30), expected)
+    assert undirected([], 0, 30).shape == (2, 0)
+    with pytest.raises(ValueError, match=r'Expected 201 edges \(got 200\)'):
+        undirected(blocks, 201, 30)

@@ -4,8 +4,8 @@ import inspect
 import warnings
 
 import pytest
-import torch
 
+from tests.helpers.configs import CHANGES, config
 from torch_geometric_cgt import (
     CGTGenerator,
     DifferentialPrivacy,
@@ -13,16 +13,10 @@ from torch_geometric_cgt import (
     KAnonymity,
     SyntheticCGTDataset,
 )
-from torch_geometric_cgt.datasets.options import DEPRECATED, make_config
+from torch_geometric_cgt.datasets.options import DEPRECATED
 from torch_geometric_cgt.errors import BudgetError
-from torch_geometric_cgt.pipeline import BuildConfig, PrivateClusters, check_source
-from torch_geometric_cgt.release import cache_name
+from torch_geometric_cgt.pipeline import BuildConfig, PrivateClusters
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
-
-
-def config(k=None, epsilon=None, delta=None, num_neighbors=(5, 5), num_samples=None, **options):
-    seed = options.pop('seed', 0)
-    return make_config(k, epsilon, delta, num_neighbors, num_samples, seed, options)
 
 
 def test_the_constructor_names_twelve_arguments():
@@ -120,51 +114,6 @@ def test_contradictions_are_refused(wrong, error, message):
         config(**wrong)
 
 
-CHANGES = [
-    {'k': 11},
-    {'num_neighbors': [2, 3]},
-    {'num_samples': 7},
-    {'seed': 1},
-    {'epsilon': 4.0},
-    {'epsilon': 4.0, 'delta': 1e-5},
-    {'privacy': KAnonymity(num_clusters=3)},
-    {'privacy': KAnonymity(l=2)},
-    {'privacy': KAnonymity(min_support=2)},
-    {'privacy': KAnonymity(task_weight=0.5)},
-    {'privacy': KAnonymity(cluster_epsilon=3.0)},
-    {'privacy': DifferentialPrivacy(4.0, unit='node')},
-    {'privacy': DifferentialPrivacy(4.0, unit='node', max_parents=3)},
-    {'privacy': DifferentialPrivacy(4.0, form='histograms')},
-    {'privacy': DifferentialPrivacy(4.0, clusters=PrivateClusters(n_clusters=9))},
-    {'privacy': DifferentialPrivacy(4.0, dp_sgd=DPSGDConfig(epochs=3.0))},
-    {'privacy': DifferentialPrivacy(4.0, num_classes=9)},
-    {'generator': {'num_scenes': 3}},
-    {'generator': {'num_heads': 1}},
-    {'fit': FitConfig(epochs=1)},
-    {'fit': FitConfig(precision='bfloat16')},
-    {'fit': FitConfig(accumulate=2)},
-]
-
-
-def test_every_parameter_has_a_cache_of_its_own(graph):
-    source = check_source(graph)
-    names = [cache_name(source, config(**change)) for change in [{}, *CHANGES]]
-    assert len(set(names)) == len(names)
-    runtime = FitConfig(compile=True, checkpoint_minutes=1.0, resume=False)
-    assert cache_name(source, config(fit=runtime)) == names[0]  # how it is run is no parameter
-
-
-@pytest.mark.parametrize('attribute', ['x', 'edge_index', 'y', 'train_mask'])
-def test_a_changed_source_has_a_cache_of_its_own(graph, attribute):
-    changed = graph.clone()
-    if attribute == 'train_mask':
-        changed.train_mask = torch.ones(graph.num_nodes, dtype=torch.bool)
-    else:
-        changed[attribute].view(-1)[0] = (changed[attribute].view(-1)[0] + 1) % 3
-    names = [cache_name(check_source(data), config()) for data in (graph, graph.clone(), changed)]
-    assert names[0] == names[1] != names[2]
-
-
 @pytest.mark.parametrize('change', [{}, *CHANGES])
 def test_parameters_survive_a_file(change):
     given = config(**change)
@@ -175,3 +124,50 @@ def test_generator_arguments_reach_the_generator():
     model = config(generator={'hidden_channels': 16, 'num_heads': 2}).make_model(5, 3, 2)
     assert isinstance(model.generator, CGTGenerator)
     assert model.config()['hidden_channels'] == 16 and model.num_scenes == 2
+
+
+@pytest.mark.parametrize(
+    'change, error, message',
+    [
+        ({'k': 0}, ValueError, 'got 0'),
+        ({'k': 121}, ValueError, 'k=121 for 120 nodes'),
+        ({'num_clusters': 13}, ValueError, '13 . 10 > 120'),
+        ({'num_neighbors': []}, ValueError, 'at least one fan-out'),
+        ({'num_neighbors': [5, 0]}, ValueError, 'integer >= 1'),
+        ({'num_samples': 0}, ValueError, "'num_samples'"),
+        ({'generator': {'colour': 'red'}}, ValueError, 'colour'),
+        ({'generator': {'num_heads': 3}}, ValueError, 'divisible'),
+    ],
+)
+def test_bad_parameter(graph, quick, change, error, message):
+    with pytest.raises(error, match=message):
+        SyntheticCGTDataset(graph, **{**quick, **change})
+    assert not quick['root'].exists()
+
+
+@pytest.mark.parametrize(
+    'arguments, error, message',
+    [
+        ({'epsilon': 0.0}, BudgetError, 'positive.*got 0.0'),
+        ({'epsilon': -1.0}, BudgetError, 'got -1.0'),
+        ({'epsilon': 50.0, 'delta': 0.0}, BudgetError, 'between 0 and 1.*got 0.0'),
+        ({'epsilon': 50.0, 'delta': 1.0}, BudgetError, 'between 0 and 1.*got 1.0'),
+        ({'epsilon': 50.0, 'delta': 0.1}, BudgetError, '1 / n = 0.0083.*accept_large_delta'),
+        ({'epsilon': 0.1}, BudgetError, 'too small for any signal in 120 nodes.*use at least'),
+        ({'delta': 1e-5}, BudgetError, "give an 'epsilon'"),
+        ({'private_args': {'unit': 'node'}}, BudgetError, "give an 'epsilon'"),
+        ({'epsilon': 50.0, 'private_args': {'unit': 'person'}}, ValueError, 'person'),
+        ({'epsilon': 50.0, 'private_args': {'colour': 1}}, ValueError, 'colour.*max_parents'),
+        ({'epsilon': 50.0, 'private_args': {'form': 'gan'}}, ValueError, "'gan'"),
+        ({'epsilon': 50.0, 'private_args': {'dp_sgd': {'steps': 3}}}, ValueError, 'steps'),
+        ({'epsilon': 50.0, 'private_args': {'clusters': {'epsilon': 3}}}, ValueError, 'sets them'),
+        ({'epsilon': 50.0, 'num_clusters': 5}, ValueError, "'num_clusters' is for k-anonymity"),
+        ({'epsilon': 50.0, 'k': 30}, ValueError, "'k' is for k-anonymity .got k=30 and epsilon=50"),
+        ({'epsilon': 'a'}, BudgetError, "'epsilon' must be a number .got 'a'"),
+        ({'epsilon': 1e-6}, BudgetError, 'too small for any signal'),
+    ],
+)
+def test_bad_budget(graph, tmp_path, arguments, error, message):
+    with pytest.raises(error, match=message):
+        SyntheticCGTDataset(graph, root=tmp_path / 'root', log=False, **arguments)
+    assert not (tmp_path / 'root').exists()

@@ -6,18 +6,18 @@ import pytest
 import torch
 from torch_geometric.loader import NeighborLoader
 
-from tests.conftest import random_graph
 from tests.helpers.builds import builds, promised
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
-from torch_geometric_cgt.errors import NotEnoughMemoryError
+from torch_geometric_cgt.errors import NotEnoughMemoryError, NotWritableError
 from torch_geometric_cgt.models.scenes import draw_roots
 from torch_geometric_cgt.utils import memory
 
 
-def test_a_dataset_of_one_forest(graph, quick):
-    dataset = SyntheticCGTDataset(graph, **quick)
+def test_a_dataset_of_one_forest(graph, cached):
+    dataset = SyntheticCGTDataset(graph, **cached)
     data = dataset[0]
     data.validate()
     assert len(dataset) == 1 and dataset.num_classes == 3 and dataset.num_features == 8
@@ -32,8 +32,8 @@ def test_a_dataset_of_one_forest(graph, quick):
     assert dataset.card['source']['splits'] == 'random 50/10/40'
 
 
-def test_codebook_rows_are_means_of_at_least_k_source_nodes(graph, quick):
-    dataset = SyntheticCGTDataset(graph, **quick)
+def test_codebook_rows_are_means_of_at_least_k_source_nodes(graph, cached):
+    dataset = SyntheticCGTDataset(graph, **cached)
     for i, row in enumerate(dataset.codebook):
         members = graph.x[dataset.cluster == i]
         assert len(members) >= 10 and torch.allclose(row, members.mean(dim=0), atol=1e-5)
@@ -46,8 +46,9 @@ def test_same_seed_same_bytes(graph, quick, tmp_path):
         (folder,) = builds(tmp_path / root)
         files.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert files[0] == files[1] and len(files[0]) == 5
-    other = SyntheticCGTDataset(graph, **quick, seed=1)
-    assert not torch.equal(other.tokens, SyntheticCGTDataset(graph, **quick).tokens)
+    again = {**quick, 'root': tmp_path / 'b'}
+    other = SyntheticCGTDataset(graph, **again, seed=1)
+    assert not torch.equal(other.tokens, SyntheticCGTDataset(graph, **again).tokens)
 
 
 def test_second_construction_loads_without_training(graph, quick, monkeypatch):
@@ -65,11 +66,11 @@ def test_second_construction_loads_without_training(graph, quick, monkeypatch):
     assert torch.equal(*samples)
 
 
-def test_force_reload_trains_again(graph, quick, monkeypatch):
-    SyntheticCGTDataset(graph, **quick)
+def test_force_reload_trains_again(graph, cached, monkeypatch):
+    SyntheticCGTDataset(graph, **cached)
     calls, build = [], synthetic.build
     monkeypatch.setattr(synthetic, 'build', lambda *a: calls.append(1) or build(*a))
-    SyntheticCGTDataset(graph, **quick, force_reload=True)
+    SyntheticCGTDataset(graph, **cached, force_reload=True)
     assert calls == [1]
 
 
@@ -148,17 +149,17 @@ def test_l_and_task_weight_are_stated_in_the_card(graph, quick):
     assert dataset.card['parameters']['l'] == 2
 
 
-def test_transform_is_applied_on_access(graph, quick):
+def test_transform_is_applied_on_access(graph, cached):
     def add(data):
         data.seen = True
         return data
 
-    dataset = SyntheticCGTDataset(graph, **quick, transform=add)
+    dataset = SyntheticCGTDataset(graph, **cached, transform=add)
     assert dataset[0].seen and 'seen' not in dataset.get(0)
 
 
-def test_loader_without_native_extensions(graph, quick):
-    dataset = SyntheticCGTDataset(graph, **quick)
+def test_loader_without_native_extensions(graph, cached):
+    dataset = SyntheticCGTDataset(graph, **cached)
     data = dataset[0]
     nodes = 0
     for split in ['train', 'val', 'test']:
@@ -170,18 +171,18 @@ def test_loader_without_native_extensions(graph, quick):
     assert nodes == data.num_nodes
 
 
-def test_a_forest_too_large_for_memory_is_refused_with_the_ways_out(graph, quick, monkeypatch):
-    dataset = SyntheticCGTDataset(graph, **quick)
+def test_a_forest_too_large_for_memory_is_refused_with_the_ways_out(graph, cached, monkeypatch):
+    dataset = SyntheticCGTDataset(graph, **cached)
     monkeypatch.setattr(memory, 'available_memory', lambda *_: 50_000)
     with pytest.raises(NotEnoughMemoryError, match=r'nodes with 8 features.*loader.*stores\(\)'):
         dataset[0]
     assert sum(batch.batch_size for batch in dataset.loader('all')) == len(dataset.trees)
 
 
-def test_stores_feed_a_neighbor_loader_by_hand(graph, quick):
+def test_stores_feed_a_neighbor_loader_by_hand(graph, cached):
     from torch_geometric_cgt import TreeNeighborSampler
 
-    dataset = SyntheticCGTDataset(graph, **quick)
+    dataset = SyntheticCGTDataset(graph, **cached)
     data, stores = dataset[0], dataset.stores()
     loader = NeighborLoader(
         stores,
@@ -199,3 +200,10 @@ def test_progress_names_the_four_phases(graph, quick, capsys):
     assert all(phase in shown for phase in ['quantize', 'encode', 'fit', 'sample', 'holdout='])
     SyntheticCGTDataset(graph, **{**quick, 'seed': 5})
     assert capsys.readouterr().err == ''
+
+
+def test_unwritable_root(graph, quick, tmp_path, monkeypatch):
+    (tmp_path / 'file').write_text('')
+    monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained before the error'))
+    with pytest.raises(NotWritableError, match='file'):
+        SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'file' / 'root'})

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.audit.records import Records, nearest_codeword
 from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
 from torch_geometric_cgt.pipeline import Build, KAnonymity

@@ -28,3 +28,15 @@ def drawn_trees(pipeline: PrivatePipeline) -> torch.Tensor:
     look = replace(fit, run=lambda: drawn.append(pipeline.draw_trees()), take=None)
     pipeline.run_stage(look)
     return drawn[0]
+
+
+def damage(path: Path, how: str) -> None:
+    """Truncates or removes a file, or flips a bit of it."""
+    content = path.read_bytes()
+    middle = len(content) // 2
+    if how == 'remove':
+        path.unlink()
+    elif how == 'truncate':
+        path.write_bytes(content[:middle])
+    else:
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])

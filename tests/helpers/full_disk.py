@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from tests.helpers.several import arguments
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import CGTError

@@ -2,6 +2,7 @@
 
 import torch
 
+from tests.helpers.trees import apply_null_rule
 from torch_geometric_cgt import CGTGenerator
 
 TINY = {'hidden_channels': 16, 'num_layers': 2, 'num_heads': 2}
@@ -30,8 +31,5 @@ def random_tokens(model, batch, nulls, seed=0):
     high = model.num_tokens + (2 if nulls else 0)
     tokens = torch.randint(high, (batch, model.shape.num_slots), generator=rng)
     tokens = tokens.clamp(max=model.num_tokens)
-    tokens[:, 0] = tokens[:, 0].clamp(max=model.num_tokens - 1)
-    for slot in range(1, model.shape.num_slots):
-        parent = tokens[:, model.shape.parent[slot]]
-        tokens[parent == model.num_tokens, slot] = model.num_tokens
+    tokens = apply_null_rule(tokens, model.num_tokens, model.shape)
     return tokens, torch.randint(model.num_classes, (batch,), generator=rng)

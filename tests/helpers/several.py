@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.pipeline import KAnonymousPipeline
 from torch_geometric_cgt.training import join_world, leave_world

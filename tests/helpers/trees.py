@@ -1,13 +1,36 @@
-"""Small trees for the tests of GNNs."""
+"""Small token trees: by hand, random, and those of a random graph."""
 
 import torch
 from torch import Tensor
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.data import TokenTrees, TreeShape, random_split, tokens_of
 
 SHAPE = TreeShape.of([3, 2])
+
+
+def two_trees() -> TokenTrees:
+    """Two trees by hand; null is 2. The first is 0 -> 1 -> 1, the second has a root alone."""
+    tokens = torch.tensor([[0, 1, 2, 1, 2], [1, 2, 2, 2, 2]])
+    return TokenTrees(
+        tokens, torch.tensor([1, 0]), torch.tensor([1, 4]), 2, 2, TreeShape.of([2, 1])
+    )
+
+
+def apply_null_rule(tokens: Tensor, num_tokens: int, shape: TreeShape) -> Tensor:
+    """Makes roots real, and all slots below a null one null, in place."""
+    tokens[:, 0] = tokens[:, 0].clamp(max=num_tokens - 1)
+    for slot in range(1, shape.num_slots):
+        tokens[tokens[:, int(shape.parent[slot])] == num_tokens, slot] = num_tokens
+    return tokens
+
+
+def random_trees(num: int, num_tokens: int, shape: TreeShape, rng: torch.Generator):
+    """Random token trees that keep the null rule, and one of two labels for each."""
+    tokens = torch.randint(num_tokens + 1, (num, shape.num_slots), generator=rng)
+    tokens = apply_null_rule(tokens, num_tokens, shape)
+    return tokens, torch.randint(2, (num,), generator=rng)
 
 
 def encoded():

@@ -1,22 +1,17 @@
 """Builds that were interrupted, and builds that meet."""
 
 import importlib
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.helpers.builds import builds
+from tests.helpers.processes import in_a_process
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.datasets import synthetic
 from torch_geometric_cgt.pipeline import KAnonymousPipeline
 from torch_geometric_cgt.release import cache
 
 fit_module = importlib.import_module('torch_geometric_cgt.training.fit')
-
-ROOT = Path(__file__).parents[2]
 
 
 def interrupted(*_, **__):
@@ -28,9 +23,10 @@ def content(folder) -> dict:
 
 
 @pytest.mark.parametrize('phase', ['fit', 'sample', 'write'])
-def test_an_interrupted_build_goes_on_where_it_stopped(graph, quick, tmp_path, monkeypatch, phase):
-    SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'whole'})
-    (whole,) = builds(tmp_path / 'whole')
+def test_an_interrupted_build_goes_on_where_it_stopped(
+    graph, quick, finished_build, monkeypatch, phase
+):
+    (whole,) = builds(finished_build)
     with monkeypatch.context() as patch:
         if phase == 'write':
             patch.setattr(cache, 'write_sealed_json', interrupted)
@@ -64,22 +60,11 @@ def test_an_interrupted_build_can_be_thrown_away(graph, quick, monkeypatch, chan
     assert calls == [1] and len(builds(quick['root'])) == 1
 
 
-def test_how_a_build_is_run_does_not_name_its_cache(graph, quick, monkeypatch):
-    SyntheticCGTDataset(graph, **quick)
+def test_how_a_build_is_run_does_not_name_its_cache(graph, cached, monkeypatch):
     monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained again'))
     config = FitConfig(epochs=2, batch_size=32, compile=True, checkpoint_minutes=1.0)
-    SyntheticCGTDataset(graph, **{**quick, 'fit': config})
-
-
-def in_a_process(module, *args, timeout) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, '-m', module, *map(str, args)],
-        cwd=ROOT,
-        env={**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    dataset = SyntheticCGTDataset(graph, **{**cached, 'fit': config})
+    assert len(dataset.trees) == 120 and len(builds(cached['root'])) == 1
 
 
 @pytest.mark.parametrize('kills', [4, pytest.param(30, marks=pytest.mark.slow)])

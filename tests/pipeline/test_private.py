@@ -5,39 +5,30 @@ import json
 import pytest
 import torch
 
-from tests.conftest import random_graph
 from tests.helpers.builds import drawn_trees
+from tests.helpers.graphs import random_graph
+from tests.helpers.private import private_dataset
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit import run_audit
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import synthetic
-from torch_geometric_cgt.errors import BudgetError, LedgerError, SourceError
+from torch_geometric_cgt.errors import LedgerError, SourceError
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline, Stage
 from torch_geometric_cgt.pipeline import plan as plan_module
 from torch_geometric_cgt.pipeline import private as private_module
 from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.plan import STAGES, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.plan import STAGES, PrivatePlan
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.utils.files import read_sealed_json, read_tensors
 
-DP_SGD = {'dp_sgd': DPSGDConfig(epochs=5.0, batch_size=60, hidden_channels=16)}
+DP_SGD = DPSGDConfig(epochs=5.0, batch_size=60, hidden_channels=16)
 
 
 def make(graph, tmp_path, epsilon=20.0, **private_args):
-    return SyntheticCGTDataset(
-        graph,
-        num_neighbors=[3, 2],
-        root=tmp_path / 'root',
-        log=False,
-        device='cpu',
-        privacy=DifferentialPrivacy(epsilon, **{'noise_seed': 0, **DP_SGD, **private_args}),
-    )
-
-
-def numbers(n=2485, c=7, shape=(5, 5)):
-    return PublicNumbers(n, n, c, TreeShape.of(shape))
+    promise = {'noise_seed': 0, 'dp_sgd': DP_SGD, **private_args}
+    return private_dataset(graph, tmp_path, epsilon, **promise)
 
 
 @pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
@@ -93,42 +84,6 @@ def test_noise_is_new_every_time_unless_it_has_a_seed(graph, tmp_path):
     assert fresh.shape != other.shape or not torch.allclose(fresh, other)
 
 
-def test_noise_with_a_seed_guarantees_nothing(graph, tmp_path):
-    seeded = make(graph, tmp_path, form='histograms')
-    card = seeded.privacy
-    assert len(card.guaranteed) == 1 and card.guaranteed[0].startswith('Nothing is guaranteed')
-    assert 'same build would be' in card.not_guaranteed[0]
-    assert card.summary.startswith('no guarantee') and 'no guarantee' in repr(seeded)
-    with pytest.raises(ValueError, match=r'drawn from a seed.*accept_seeded_noise=True'):
-        seeded.save(tmp_path / 'release')
-    assert not (tmp_path / 'release').exists()
-    seeded.save(tmp_path / 'release', accept_seeded_noise=True)
-    readme = (tmp_path / 'release' / 'README.md').read_text()
-    assert 'Nothing is guaranteed' in readme and 'any computing power' not in readme
-    assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == card
-
-
-def test_secret_noise_has_a_guarantee(graph, tmp_path):
-    secret = make(graph, tmp_path, form='histograms', noise_seed=None)
-    assert 'differentially private' in secret.privacy.guaranteed[0]
-    sentences = secret.privacy.guaranteed + secret.privacy.not_guaranteed
-    assert not any('seed' in sentence for sentence in sentences)
-    secret.save(tmp_path / 'release')
-    readme = (tmp_path / 'release' / 'README.md').read_text()
-    assert 'edges' not in readme.split('##')[0].replace('edge of it', '')
-    assert 'differentially private' in readme
-    assert secret.card['source']['num_edges'] is None
-    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
-    assert loaded.privacy.epsilon <= 20 and loaded.generator is None
-
-
-def test_a_card_for_edges_says_that_features_are_not_covered(graph, tmp_path):
-    edge = make(graph, tmp_path, form='histograms', unit='edge').privacy.not_guaranteed
-    assert any('Features and labels are not covered' in sentence for sentence in edge)
-    node = make(graph, tmp_path, form='histograms', unit='node').privacy.not_guaranteed
-    assert not any('not covered' in sentence for sentence in node)
-
-
 def test_the_number_of_labels_may_be_declared(graph, tmp_path):
     dataset = make(graph, tmp_path, form='histograms', num_classes=5)
     assert dataset.num_classes == 5 and dataset.card['source']['num_classes'] == 5
@@ -138,85 +93,6 @@ def test_the_number_of_labels_may_be_declared(graph, tmp_path):
     run_audit(dataset.release, graph, checks=['support'], log=False)
     with pytest.raises(SourceError, match=r"'num_classes' must be larger than .* 2 .got 2"):
         make(graph, tmp_path, num_classes=2)
-
-
-def test_a_stage_without_an_entry_has_no_total():
-    ledger = PrivatePlan(numbers(), DifferentialPrivacy(10.0)).ledger()
-    for stage in ledger.stages:
-        rest = [entry for entry in ledger.entries if entry.stage != stage]
-        with pytest.raises(LedgerError, match=stage):
-            Ledger(ledger.stages, rest, ledger.sample).total('record', 1e-4)
-
-
-@pytest.mark.parametrize('unit', ['record', 'edge', 'node'])
-@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
-def test_a_plan_spends_the_budget_and_not_more(unit, form):
-    plan = PrivatePlan(numbers(20_000, 3), DifferentialPrivacy(8.0, unit=unit, form=form))
-    total = plan.ledger().total(unit, plan.budget.delta)
-    assert 0.97 * 8 < total.epsilon <= 8
-    if unit != 'record':
-        assert plan.sample is not None and plan.group('record') == (7 if unit == 'node' else 4)
-
-
-@pytest.mark.parametrize(
-    'n, c, epsilon, unit',
-    [
-        (2485, 7, 1.0, 'record'),  # Cora
-        (2485, 7, 2.0, 'record'),
-        (2485, 7, 4.0, 'record'),
-        (2485, 7, 10.0, 'record'),
-        (19717, 3, 4.0, 'record'),  # PubMed
-        (19717, 3, 10.0, 'node'),
-        (34493, 5, 10.0, 'node'),  # Physics
-    ],
-)
-def test_budgets_with_a_signal_are_accepted(n, c, epsilon, unit):
-    for form in ('histograms', 'dp_sgd'):
-        PrivatePlan(numbers(n, c), DifferentialPrivacy(epsilon, unit=unit, form=form)).entries()
-
-
-def test_a_budget_that_leaves_the_model_nothing_but_noise_is_refused():
-    """There are enough rows for clusters, but a node is in seven records."""
-
-    def plan(epsilon, unit='node'):
-        return PrivatePlan(numbers(), DifferentialPrivacy(epsilon, unit=unit, form='histograms'))
-
-    assert plan(0.25).solver().plan(2485, 7).num_clusters == 7
-    with pytest.raises(BudgetError, match=r'root tokens per label.*cells have 50.7.*at least 1.2$'):
-        plan(0.25).entries()
-    ledger = plan(1.2).ledger()
-    sigma = next(e.noise.sigma for e in ledger.entries if e.name == 'root tokens per label')
-    assert sigma < 1.2 * 2485 / 49  # the rule is an estimate of it
-    assert plan(1.1).without_signal() and not plan(1.2).without_signal()
-    with pytest.raises(BudgetError, match=r'mean of the rows of a label.*at least 0.22$'):
-        plan(0.2, 'record').entries()
-
-
-@pytest.mark.parametrize('epsilon', [1e-300, 1e-6])
-def test_a_budget_that_cannot_be_divided_is_too_small(epsilon):
-    with pytest.raises(BudgetError, match=r'too small for any signal.*use at least 0.22'):
-        PrivatePlan(numbers(), DifferentialPrivacy(epsilon)).entries()
-
-
-def test_a_budget_without_any_noise_is_too_large():
-    with pytest.raises(BudgetError, match='epsilon is too large'):
-        PrivatePlan(numbers(), DifferentialPrivacy(1e9)).entries()
-
-
-def test_few_labels_are_no_reason_for_a_large_delta():
-    plan = PrivatePlan(PublicNumbers(2000, 900, 4, TreeShape.of((5, 5))), DifferentialPrivacy(4.0))
-    assert plan.budget.delta < 1 / 2000
-    assert plan.ledger().total('record', plan.budget.delta).epsilon <= 4
-
-
-def test_the_form_is_chosen_by_records_and_budget():
-    def form(n, epsilon, **kwargs):
-        return PrivatePlan(numbers(n), DifferentialPrivacy(epsilon, **kwargs)).form
-
-    assert form(2485, 1.0) == 'histograms'
-    assert form(200_000, 1.0) == 'dp_sgd'
-    assert form(200_000, 1.0, form='histograms') == 'histograms'
-    assert form(2485, 4.0) == 'dp_sgd' and form(2485, 4.0, unit='node') == 'histograms'
 
 
 def test_splits_of_the_source_come_out_as_noisy_counts(graph, tmp_path):
@@ -254,13 +130,18 @@ def kill(*args, **kwargs):
     raise KeyboardInterrupt
 
 
+def cut_off(method, graph, tmp_path, **private_args):
+    """Kills a build of histograms when it enters a stage, and returns its working folder."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(PrivatePipeline, method, kill)
+        make(graph, tmp_path, form='histograms', **private_args)
+    (work,) = (tmp_path / 'root').glob('*.fit')
+    return work
+
+
 def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monkeypatch):
     """Also if the next start would divide the budget in another way."""
-    with monkeypatch.context() as patch:
-        patch.setattr(PrivatePipeline, 'fit', kill)
-        with pytest.raises(KeyboardInterrupt):
-            make(graph, tmp_path, form='histograms', noise_seed=None)
-    (work,) = (tmp_path / 'root').glob('*.fit')
+    work = cut_off('fit', graph, tmp_path, noise_seed=None)
     done = {path.name for path in work.iterdir()}
     assert done == {'ledger', 'labels', 'quantize'}
     kept = read_sealed_json(work / 'ledger' / 'facts.json')['facts']['ledger']
@@ -279,11 +160,7 @@ def test_a_killed_build_goes_on_with_the_noise_it_paid_for(graph, tmp_path, monk
 
 
 def test_phases_whose_ledger_is_lost_run_again(graph, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(PrivatePipeline, 'fit', kill)
-        with pytest.raises(KeyboardInterrupt):
-            make(graph, tmp_path, form='histograms', noise_seed=None)
-    (work,) = (tmp_path / 'root').glob('*.fit')
+    work = cut_off('fit', graph, tmp_path, noise_seed=None)
     (work / 'ledger' / 'facts.json').unlink()
     monkeypatch.setattr(PrivatePipeline, 'count_labels', kill)
     with pytest.raises(KeyboardInterrupt):
@@ -294,10 +171,7 @@ def test_phases_whose_ledger_is_lost_run_again(graph, tmp_path, monkeypatch):
 def test_what_was_not_paid_for_does_not_run_when_a_build_goes_on(graph, tmp_path, monkeypatch):
     """A clustering of another depth asks for more counts than the ledger has."""
     graph = random_graph(num_nodes=1000, num_edges=3000)
-    with monkeypatch.context() as patch:
-        patch.setattr(PrivatePipeline, 'quantize', kill)
-        with pytest.raises(KeyboardInterrupt):
-            make(graph, tmp_path, form='histograms')
+    cut_off('quantize', graph, tmp_path)
     monkeypatch.setattr(plan_module, 'SHARES', {'labels': 0.02, 'clusters': 0.02, 'model': 0.96})
     with pytest.raises(LedgerError, match=r"does not pay for 'prefix counts'.*force_reload=True"):
         make(graph, tmp_path, form='histograms')
@@ -384,7 +258,3 @@ def test_parameters_that_have_no_part_in_it_are_not_in_the_card(graph, tmp_path)
         check_source(graph), BuildConfig(privacy=DifferentialPrivacy(40.0, unit='node'))
     )
     assert 'e40-node' in other
-
-
-def test_a_k_anonymous_build_has_the_name_it_always_had():
-    assert 'private' not in BuildConfig().to_dict()

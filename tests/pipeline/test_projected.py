@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
+from tests.helpers.private import private_dataset
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit import run_audit
 from torch_geometric_cgt.benchmark import GNNConfig, evaluate_dataset
 from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivateClusters
+from torch_geometric_cgt.pipeline import PrivateClusters
 from torch_geometric_cgt.quantizer import PrivateKMeans
 from torch_geometric_cgt.release.release import read_release
 from torch_geometric_cgt.utils.files import read_tensors, write_tensors
@@ -22,18 +23,8 @@ def graph():
 
 @pytest.fixture
 def dataset(graph, tmp_path):
-    return SyntheticCGTDataset(
-        graph,
-        num_neighbors=[3, 2],
-        root=tmp_path / 'root',
-        log=False,
-        device='cpu',
-        privacy=DifferentialPrivacy(
-            30.0,
-            form='histograms',
-            clusters=PrivateClusters(space='projected', n_components=6),
-        ),
-    )
+    clusters = PrivateClusters(space='projected', n_components=6)
+    return private_dataset(graph, tmp_path, 30.0, form='histograms', clusters=clusters)
 
 
 def test_the_card_declares_the_projection_and_the_release_holds_it(graph, dataset, tmp_path):

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from tests.conftest import random_graph
 from tests.helpers.builds import builds
+from tests.helpers.graphs import random_graph
+from tests.helpers.private import QUICK_DP_SGD, private_dataset
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit.rebuild import config_of
 from torch_geometric_cgt.data import TreeShape
@@ -17,8 +18,6 @@ from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.release.cache import cache_name
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 
-DP_SGD = DPSGDConfig(epochs=3.0, batch_size=60, hidden_channels=16)
-
 
 @pytest.fixture
 def public():
@@ -26,14 +25,8 @@ def public():
 
 
 def make(graph, tmp_path, **private_args):
-    return SyntheticCGTDataset(
-        graph,
-        num_neighbors=[3, 2],
-        root=tmp_path / 'root',
-        log=False,
-        device='cpu',
-        privacy=DifferentialPrivacy(20.0, **{'form': 'dp_sgd', 'dp_sgd': DP_SGD, **private_args}),
-    )
+    promise = {'form': 'dp_sgd', 'dp_sgd': QUICK_DP_SGD, **private_args}
+    return private_dataset(graph, tmp_path, **promise)
 
 
 def test_a_public_start_is_declared(graph, public, tmp_path):
@@ -68,7 +61,7 @@ def test_the_model_starts_from_it(graph, public, tmp_path, monkeypatch):
     starts = []
 
     def start(**private_args):
-        config = DifferentialPrivacy(20.0, form='dp_sgd', dp_sgd=DP_SGD, **private_args)
+        config = DifferentialPrivacy(20.0, form='dp_sgd', dp_sgd=QUICK_DP_SGD, **private_args)
         run = PrivatePipeline(
             check_source(graph),
             BuildConfig(num_neighbors=(3, 2), privacy=config),
@@ -91,7 +84,7 @@ def test_the_model_starts_from_it(graph, public, tmp_path, monkeypatch):
 
 
 def shared_weights_of(num_tokens):
-    generator = DP_SGD.make_generator(num_tokens, 3, [3, 2], 3)
+    generator = QUICK_DP_SGD.make_generator(num_tokens, 3, [3, 2], 3)
     names = set(shared_weights(generator))
     assert names and not any('token' in n or 'label' in n or 'head' in n for n in names)
     return names

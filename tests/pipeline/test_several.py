@@ -1,9 +1,9 @@
 import torch
 
-from tests.conftest import random_graph
 from tests.helpers.builds import builds
+from tests.helpers.graphs import random_graph
+from tests.helpers.processes import torchrun
 from tests.helpers.several import arguments
-from tests.training.test_distributed import torchrun
 from torch_geometric_cgt import SyntheticCGTDataset
 
 

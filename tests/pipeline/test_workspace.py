@@ -1,43 +1,25 @@
 """The working folder of a build: one build at a time, and finished stages are kept."""
 
-import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
 from tests.helpers.builds import builds
+from tests.helpers.processes import in_a_process
 from torch_geometric_cgt.errors import NotWritableError
-from torch_geometric_cgt.pipeline.workspace import clear, exclusive, once, report_full_disk
-from torch_geometric_cgt.training import World
-
-ROOT = Path(__file__).parents[2]
-BUILD = """
-import sys
-from tests.conftest import random_graph
-from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
-
-sys.stdout.write('ready')
-sys.stdout.flush()
-sys.stdin.read(1)
-dataset = SyntheticCGTDataset(
-    random_graph(),
-    k=10,
-    num_neighbors=[3, 2],
-    root=sys.argv[1],
-    device='cpu',
-    force_reload=True,
-    log=False,
-    generator={'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
-    fit=FitConfig(epochs=1, batch_size=32),
+from torch_geometric_cgt.pipeline.workspace import (
+    DONE,
+    TOKENS,
+    TokenShards,
+    clear,
+    exclusive,
+    once,
+    report_full_disk,
 )
-sys.stdout.write(f' {int(dataset.tokens.sum())}')
-"""
+from torch_geometric_cgt.training import World
 
 
 def test_a_build_waits_for_the_one_before(tmp_path):
@@ -81,20 +63,10 @@ def test_a_folder_that_is_deleted_stays_locked(tmp_path):
 
 
 def test_three_forced_builds_at_once_all_end_well(tmp_path):
-    environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
-    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
-    command = [sys.executable, '-c', BUILD, str(tmp_path / 'root')]
-    processes = [
-        subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) for _ in range(3)
-    ]
-    for process in processes:
-        assert process.stdout.read(5) == 'ready'
-    for process in processes:  # all at once
-        process.stdin.write('x')
-        process.stdin.flush()
-    outputs = [process.communicate(timeout=300) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs[0][1][-2000:]
-    assert len({out for out, _ in outputs}) == 1  # the same bytes
+    out = in_a_process('tests.helpers.together', tmp_path / 'root', 3, timeout=300)
+    assert out.returncode == 0 and out.stdout == '[0, 0, 0]', out.stderr[-2000:]
+    tokens = [torch.load(tmp_path / f'{i}.pt') for i in range(3)]
+    assert all(torch.equal(other, tokens[0]) for other in tokens)
     assert len(builds(tmp_path / 'root')) == 1
 
 
@@ -131,3 +103,56 @@ def test_other_errors_of_the_disk_stay_as_they_are(tmp_path):
         raise OSError(28, 'No space left on device')
     with pytest.raises(FileNotFoundError), report_full_disk(tmp_path / 'w'):
         raise FileNotFoundError(2, 'No such file')
+
+
+def tokens_of(rows):
+    return rows[:, None] * 10 + torch.arange(3)
+
+
+def filled(folder, shards=range(4)):
+    out = TokenShards(folder, num_trees=10, num_slots=3, shard_size=3)
+    for shard in shards:
+        out.write(shard, tokens_of(out.rows[shard]), rank=shard % 2)
+    return out
+
+
+def test_shards_of_several_processes_make_one_table(tmp_path):
+    shards = filled(tmp_path, [3, 0, 2, 1])
+    assert shards.missing() == []
+    assert torch.equal(shards.tokens(), tokens_of(torch.arange(10)).int())
+
+
+def test_another_run_writes_what_is_missing(tmp_path):
+    filled(tmp_path, [0, 2])
+    again = TokenShards(tmp_path, num_trees=10, num_slots=3, shard_size=3)
+    assert again.missing() == [1, 3]
+
+
+@pytest.mark.parametrize('byte', range(0, 120, 7))
+def test_a_flipped_byte_costs_its_shard(tmp_path, byte):
+    filled(tmp_path)
+    content = bytearray((tmp_path / TOKENS).read_bytes())
+    content[byte] ^= 1
+    (tmp_path / TOKENS).write_bytes(content)
+    again = TokenShards(tmp_path, num_trees=10, num_slots=3, shard_size=3)
+    assert again.missing() == [byte // 36]
+
+
+def test_a_kill_inside_a_line_or_a_shard_costs_that_shard(tmp_path):
+    filled(tmp_path)
+    done = tmp_path / DONE.format(rank=1)
+    done.write_text(done.read_text()[:-20])  # the last line was of shard 3
+    (tmp_path / TOKENS).write_bytes((tmp_path / TOKENS).read_bytes()[:40])
+    again = TokenShards(tmp_path, num_trees=10, num_slots=3, shard_size=3)
+    assert again.missing() == [1, 2, 3]
+
+
+def test_a_shard_of_the_wrong_size_is_refused(tmp_path):
+    shards = filled(tmp_path)
+    with pytest.raises(ValueError, match=r'Shard 3 must have 12 bytes \(got 36\)'):
+        shards.write(3, tokens_of(torch.arange(3)))
+
+
+def test_no_trees(tmp_path):
+    shards = TokenShards(tmp_path, num_trees=0, num_slots=3, shard_size=3)
+    assert shards.tokens().shape == (0, 3)

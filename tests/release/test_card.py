@@ -1,16 +1,9 @@
 import pytest
 import torch
 
-from torch_geometric_cgt.pipeline.measure import count_equal_rows, measure_groups
+from tests.helpers.cards import card
+from torch_geometric_cgt.pipeline.measure import measure_groups
 from torch_geometric_cgt.release.card import Card
-
-
-def card() -> Card:
-    cluster = torch.tensor([0, 0, 0, 1, 1, 1, 1])
-    y = torch.tensor([0, 0, -1, 0, 1, 1, 1])
-    # one tree per labelled node: root, two children (2 is null); children have no order
-    tokens = torch.tensor([[0, 1, 0], [0, 0, 1], [1, 2, 2], [1, 0, 0], [1, 1, 2], [1, 2, 1]])
-    return Card('k-anonymity', **measure_groups(3, cluster, y, tokens, fan_out=2))
 
 
 def test_card_by_hand():
@@ -31,21 +24,6 @@ def test_card_survives_json():
     content = card().to_dict()
     assert Card.from_dict(content) == card()
     assert content['mechanism'] == 'k-anonymity' and content['epsilon'] is None
-
-
-def test_sentences_carry_the_numbers():
-    assert 'at least 3 source nodes' in card().guaranteed[0]
-    text = ' '.join(card().not_guaranteed)
-    assert '33% of its nodes' in text and '1 of 2 groups' in text
-    assert 'not differential privacy' in text
-
-
-def test_equal_rows_are_counted_as_unique_counts_them():
-    rows = torch.randint(3, (500, 4), generator=torch.Generator().manual_seed(0))
-    expected = rows.unique(dim=0, return_counts=True)[1]
-    assert count_equal_rows(rows).tolist() == expected.tolist()
-    wide = rows * 2_000_000_000  # columns whose product leaves 64 bits
-    assert count_equal_rows(wide).tolist() == expected.tolist()
 
 
 def test_private_groups_promise_no_size():

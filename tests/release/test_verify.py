@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
+from tests.helpers.private import private_dataset
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.pipeline import DifferentialPrivacy
 from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.release.card import FIELDS, Card
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
@@ -21,14 +21,8 @@ DP_SGD = DPSGDConfig(epochs=3.0, batch_size=200, hidden_channels=16)
 def release(request, tmp_path_factory):
     """A private release for nodes, whose noise has no seed."""
     root = tmp_path_factory.mktemp(request.param)
-    dataset = SyntheticCGTDataset(
-        random_graph(num_nodes=400, num_edges=1200),
-        num_neighbors=[3, 2],
-        root=root / 'root',
-        log=False,
-        device='cpu',
-        privacy=DifferentialPrivacy(20.0, unit='node', form=request.param, dp_sgd=DP_SGD),
-    )
+    graph = random_graph(num_nodes=400, num_edges=1200)
+    dataset = private_dataset(graph, root, unit='node', form=request.param, dp_sgd=DP_SGD)
     dataset.save(root / 'release')
     return root / 'release'
 
@@ -197,13 +191,8 @@ def test_less_noise_than_was_paid_for_is_refused(release, tmp_path):
 
 
 def test_a_large_delta_that_was_accepted_is_declared(tmp_path):
-    dataset = SyntheticCGTDataset(
-        random_graph(),
-        num_neighbors=[3, 2],
-        root=tmp_path / 'root',
-        log=False,
-        privacy=DifferentialPrivacy(20.0, 0.1, form='histograms', accept_large_delta=True),
-    )
+    promise = {'delta': 0.1, 'form': 'histograms', 'accept_large_delta': True}
+    dataset = private_dataset(random_graph(), tmp_path, **promise)
     assert any(
         'larger than one in the number of nodes' in s for s in dataset.privacy.not_guaranteed
     )

@@ -3,7 +3,7 @@ import torch
 import torch_geometric.typing
 from torch_geometric.loader import ClusterData
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.errors import UnsupportedError
 from torch_geometric_cgt.sampler import ClusterSampler, InNeighbors

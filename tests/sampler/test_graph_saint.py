@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch_geometric.loader import graph_saint
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from tests.helpers.promises import check_promises
 from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.data import TreeShape

@@ -3,7 +3,7 @@ from itertools import permutations
 import pytest
 import torch
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from tests.helpers.promises import children_of
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.sampler import FastGCNSampler, InNeighbors, LADIESSampler

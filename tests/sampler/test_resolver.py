@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from tests.helpers.promises import check_promises
 from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.data import TreeShape

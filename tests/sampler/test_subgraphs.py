@@ -3,7 +3,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.loader import RandomNodeLoader
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import DuplicateEncode
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.sampler import InNeighbors, SubgraphSampler

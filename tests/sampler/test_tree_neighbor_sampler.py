@@ -4,7 +4,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.utils import k_hop_subgraph
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import DuplicateEncode, TreeNeighborSampler
 from torch_geometric_cgt.errors import UnsupportedError
 

@@ -136,7 +136,10 @@ def test_other_initial_weights_are_another_run(cut):
 
 
 def test_how_it_is_run_may_change(cut):
-    resume(cut, checkpoint_minutes=1.0)
+    whole, resumed = model(), model()
+    fit(whole, draw, Y, FitConfig(**CONFIG), log=False)
+    resume(cut, resumed, checkpoint_minutes=1.0)
+    assert same(resumed.state_dict(), whole.state_dict())
 
 
 def test_another_number_of_processes_is_refused(cut):

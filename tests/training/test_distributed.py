@@ -1,29 +1,10 @@
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from tests.helpers import tiny
+from tests.helpers.processes import torchrun
 from torch_geometric_cgt.errors import DistributedError
 from torch_geometric_cgt.training import World, join_world, resolve_device
-
-ROOT = Path(__file__).parents[2]
-
-
-def torchrun(module, *arguments, processes=2) -> subprocess.CompletedProcess:
-    """Runs a module of the tests in several processes."""
-    launch = ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', str(processes)]
-    return subprocess.run(
-        [sys.executable, *launch, '-m', module, *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def flat(path) -> torch.Tensor:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.transforms import AddAttributeNoise
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch_geometric.utils import is_undirected
 
-from tests.conftest import random_graph
 from tests.helpers.edges import edge_set
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.transforms import AddRandomEdges
 
 

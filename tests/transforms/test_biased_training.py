@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import RandomNodeSplit
 from torch_geometric.utils import to_undirected
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.data import MASKS
 from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.transforms import BiasedTraining

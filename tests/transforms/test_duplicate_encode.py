@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.nn import GraphConv, SAGEConv
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import DuplicateEncode, Quantize
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import SourceError

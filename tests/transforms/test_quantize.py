@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import Quantize
 from torch_geometric_cgt.errors import AnonymityError, BudgetError, SourceError
 from torch_geometric_cgt.privacy import Ledger

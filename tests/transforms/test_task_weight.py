@@ -1,6 +1,6 @@
 import torch
 
-from tests.conftest import random_graph
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
 
 

@@ -6,7 +6,7 @@ from torch_geometric_cgt.utils.checks import check_positive
 
 @pytest.mark.parametrize('value', [1, 7, np.int64(3)])
 def test_positive_integers(value):
-    check_positive('k', value)
+    assert check_positive('k', value) is None  # and nothing is raised
 
 
 @pytest.mark.parametrize('value', [0, -1, 2.5, 2.0, True, None, '3', np.int64(0)])

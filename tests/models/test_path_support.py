@@ -1,19 +1,25 @@
+"""Support of paths: how many roots show each, and the rule that asks for several."""
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.builds import promised
-from tests.helpers.random_trees import random_trees
+from tests.helpers.trees import random_trees
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.benchmark.variants import find_variant
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.models.path_support import PathSupport, SupportRule
-from torch_geometric_cgt.pipeline.config import BuildConfig, KAnonymity
-from torch_geometric_cgt.release.card import Card
+from torch_geometric_cgt.models.path_support import PathIndex, PathSupport, SupportRule
 
 SHAPE = TreeShape((2, 1))
+
 NULL = 3
+
+# label 0: 0 -> (1 -> 2), (2 -> null); the same with children swapped; a leaf
+# label 1: the first tree once more
+TOKENS = torch.tensor([[0, 1, 2, 2, 3], [0, 2, 1, 3, 2], [0, 3, 3, 3, 3], [0, 1, 2, 2, 3]])
+
+Y = torch.tensor([0, 0, 0, 1])
 
 
 def enforce(tokens, y, source, source_y, min_support, shape=SHAPE, root=None):
@@ -93,9 +99,9 @@ def test_every_path_has_the_support_and_null_stays_null(fan_outs, num_tokens, mi
     assert torch.equal(rule(out, labels, rng), out)
 
 
-def test_a_build_with_the_rule(graph, quick):
-    free = SyntheticCGTDataset(graph, **quick)
-    ruled = SyntheticCGTDataset(graph, **promised(quick, min_support=3))
+def test_a_build_with_the_rule(graph, cached):
+    free = SyntheticCGTDataset(graph, **cached)
+    ruled = SyntheticCGTDataset(graph, **promised(cached, min_support=3))
     assert ruled.card['parameters']['min_support'] == ruled.privacy.min_support == 3
     assert 'At least 3 source nodes' in ruled.privacy.guaranteed[-1]
     assert 'at least 3 source nodes' in ruled.privacy.not_guaranteed[-1]
@@ -126,21 +132,43 @@ def test_a_build_with_the_rule(graph, quick):
     assert 'min_support' not in free.card['parameters']
     assert not torch.equal(free.tokens, ruled.tokens)
     with pytest.raises(ValueError, match='leaves the labels'):
-        SyntheticCGTDataset(graph, **promised(quick, min_support=100))
+        SyntheticCGTDataset(graph, **promised(cached, min_support=100))
 
 
-def test_configurations_and_cards_come_back():
-    for config in (BuildConfig(), BuildConfig(KAnonymity(5, min_support=4), (3, 2, 1))):
-        assert BuildConfig.from_dict(config.to_dict()) == config
-    with pytest.raises(ValueError, match="'min_support' must be at least 1"):
-        KAnonymity(min_support=0)
-    card = Card('k-anonymity', 4, 5, 6, 0, 2, 0.1, 0.0, 0.5, min_support=4)
-    assert Card.from_dict(card.to_dict()) == card
+def test_support_by_hand():
+    support = PathSupport.of(TOKENS, Y, NULL, SHAPE)
+    assert support.num_roots == 4
+    assert [roots.tolist() for roots in support.roots] == [[3, 1], [2, 2, 1, 1], [2, 1]]
+    assert support.count(TOKENS, Y).tolist() == [
+        [3, 2, 2, 2, 0],
+        [3, 2, 2, 0, 2],
+        [3, 0, 0, 0, 0],
+        [1, 1, 1, 1, 0],
+    ]
 
 
-def test_variants_of_the_benchmark():
-    assert find_variant('min_support=5').promise(7) == KAnonymity(7, min_support=5)
-    assert find_variant('k=100').promise(7) == KAnonymity(100)
-    for name in ('seed=5', 'min_support=', 'k=few'):
-        with pytest.raises(ValueError, match=r'min_support=\.\.\.'):
-            find_variant(name)
+def test_paths_nobody_shows_have_no_support():
+    support = PathSupport.of(TOKENS, Y, NULL, SHAPE)
+    new = torch.tensor([[0, 1, 0, 1, 2], [1, 1, 2, 2, 3], [0, 1, 1, 2, 2]])
+    counts = support.count(new, torch.tensor([0, 0, 7]))
+    # below an unknown path nothing is known, whatever the token
+    assert counts.tolist() == [[3, 2, 0, 0, 0], [0] * 5, [0] * 5]
+
+
+def test_a_root_counts_once_however_many_trees_it_has():
+    support = PathSupport.of(TOKENS[:3], Y[:3], NULL, SHAPE, root=torch.tensor([9, 9, 4]))
+    assert support.num_roots == 2
+    assert [roots.tolist() for roots in support.roots] == [[2], [1, 1], [1]]
+
+
+def test_labels_and_tokens_of_paths():
+    index = PathIndex.of(TOKENS, Y, NULL, SHAPE)
+    assert index.labels(0).tolist() == [0, 1] and index.tokens(0).tolist() == [0, 0]
+    assert index.labels(1).tolist() == [0, 0, 1, 1] and index.tokens(1).tolist() == [1, 2, 1, 2]
+    assert index.labels(2).tolist() == [0, 1] and index.tokens(2).tolist() == [2, 2]
+
+
+def test_a_layer_without_real_slots():
+    tokens = torch.tensor([[0, 3, 3, 3, 3]])
+    support = PathSupport.of(tokens, torch.tensor([0]), NULL, SHAPE)
+    assert support.count(TOKENS, Y).tolist() == [[1, 0, 0, 0, 0]] * 3 + [[0] * 5]

@@ -1,15 +1,12 @@
-"""Private feature vectors in a release that is not private otherwise."""
+"""Builds with k-anonymous or private clusters."""
 
 import json
 
 import pytest
 
-from tests.conftest import random_graph
 from tests.helpers.builds import promised
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.errors import BudgetError
-from torch_geometric_cgt.pipeline import KAnonymity
-from torch_geometric_cgt.pipeline.config import BuildConfig
 
 
 def test_feature_vectors_cost_epsilon_and_nothing_else_is_promised(quick, tmp_path):
@@ -30,24 +27,6 @@ def test_feature_vectors_cost_epsilon_and_nothing_else_is_promised(quick, tmp_pa
     readme = (tmp_path / 'release' / 'README.md').read_text()
     assert 'reached k' not in readme and 'not end-to-end' in readme
     assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == card
-
-
-def test_builds_without_it_keep_their_names():
-    assert 'cluster_epsilon' not in BuildConfig().to_dict()
-    assert BuildConfig(KAnonymity(cluster_epsilon=2)).to_dict()['cluster_epsilon'] == 2
-
-
-@pytest.mark.parametrize(
-    'wrong, error, message',
-    [
-        ({'cluster_epsilon': 0}, BudgetError, 'epsilon'),
-        ({'cluster_epsilon': 1, 'l': 2}, ValueError, "'l' is not for method='dp'"),
-        ({'cluster_epsilon': 1, 'task_weight': 0.5}, ValueError, "'task_weight' is not for"),
-    ],
-)
-def test_what_private_clusters_cannot_do(wrong, error, message):
-    with pytest.raises(error, match=message):
-        KAnonymity(**wrong)
 
 
 def test_two_groups_are_enough(graph, quick):
