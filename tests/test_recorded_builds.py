@@ -6,6 +6,9 @@ import pytest
 
 from tests.helpers.recorded import BUILDS, FILE, digests, environment
 
+# Some builds are recorded with the spellings of version 0.1.0.
+pytestmark = pytest.mark.filterwarnings('ignore:.* is deprecated')
+
 QUICK = [name for name in BUILDS if 'epoch' in name or 'histograms' in name]
 
 

@@ -126,6 +126,7 @@ def test_generator_arguments_reach_the_generator():
     assert model.config()['hidden_channels'] == 16 and model.num_scenes == 2
 
 
+@pytest.mark.filterwarnings('ignore:.* is deprecated')  # old spellings, too
 @pytest.mark.parametrize(
     'change, error, message',
     [
@@ -145,6 +146,7 @@ def test_bad_parameter(graph, quick, change, error, message):
     assert not quick['root'].exists()
 
 
+@pytest.mark.filterwarnings('ignore:.* is deprecated')  # old spellings, too
 @pytest.mark.parametrize(
     'arguments, error, message',
     [

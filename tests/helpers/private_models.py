@@ -1,13 +1,13 @@
 """Small private models of trees, and random trees for them."""
 
 import torch
-from torch_geometric_cgt.models.dp_transformer import PrivateGenerator
 
 from tests.helpers.trees import apply_null_rule
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.models.histograms import (
     PrivateHistograms,
 )
+from torch_geometric_cgt.models.transformer import PrivateGenerator
 from torch_geometric_cgt.privacy import Budget, Ledger
 
 NUM_TOKENS, NUM_CLASSES = 5, 2
