@@ -10,7 +10,7 @@ import torch
 from tests.helpers.attacked import CONFIG, memorise
 from tests.helpers.graphs import random_graph
 from tests.helpers.pages import CHROMIUM, Page, look
-from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt import FitConfig, KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.audit import CHECKS, find_build, run_audit
 from torch_geometric_cgt.audit.membership import split_members
 from torch_geometric_cgt.audit.release_audit import AuditRun
@@ -33,8 +33,7 @@ NAMES = [
 
 
 QUICK = {
-    'k': 10,
-    'task_weight': 0,
+    'privacy': KAnonymity(10, task_weight=0),
     'num_neighbors': [3, 2],
     'log': False,
     'device': 'cpu',
@@ -132,7 +131,9 @@ def test_a_build_is_found_again_by_its_release(graph, dataset, root):
 
 
 def test_the_promise_of_the_support_rule_is_counted(graph, root, tmp_path):
-    ruled = SyntheticCGTDataset(graph, **QUICK, root=root, min_support=3)
+    ruled = SyntheticCGTDataset(
+        graph, **{**QUICK, 'privacy': KAnonymity(10, task_weight=0, min_support=3)}, root=root
+    )
     (check,) = run_audit(ruled, graph, ('support',)).checks
     assert check.verdict == 'passed' and check.threshold == 3.0 <= check.value
     assert check.origin == 'the promise of the card: min_support = 3'

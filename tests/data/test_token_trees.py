@@ -39,7 +39,7 @@ def test_sizes_and_real_slots():
 
 def test_a_real_slot_below_a_null_one_is_refused():
     tokens = torch.tensor([[0, 1, 2, 1, 2], [1, 2, 2, 2, 0]])  # the last slot is below slot 2
-    with pytest.raises(ValueError, match='a real slot lies below a null one'):
+    with pytest.raises(ValueError, match='a slot below a null slot is not null'):
         replace(two_trees(), tokens=tokens).validate()
 
 

@@ -60,7 +60,9 @@ class PrivateTreeModel(TreeModel):
     def entries(self) -> list[Entry]:
         r"""The mechanisms of :meth:`fit`, for a ledger. Before :meth:`fit`, they
         have their shares of the budget and noise that is not calibrated yet;
-        afterwards, they have the noise that was added.
+        afterwards, they have the noise that was added. A model that is loaded
+        from a ``state_dict`` has the former: the ledger of its build is on the
+        card.
         """
         return list(self._entries)
 

@@ -59,7 +59,9 @@ class TransformerModel(TreeModel):
         return max(1, self.generator.num_scenes)
 
     def config(self) -> dict[str, Any]:
-        r"""The constructor arguments of this model."""
+        r"""The constructor arguments of this model, but for :obj:`training`:
+        a model that is made of them samples the same, and trains by default.
+        """
         return self.generator.config()
 
     def fit(self, source: TreeSource, context: FitContext | None = None) -> dict[str, Any]:
