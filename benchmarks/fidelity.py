@@ -40,13 +40,13 @@ from torch_geometric_cgt.transforms import AddNoisyEdges
 
 # The paper's form, then what was added to it, one after the other; 'scenes' is the default.
 FORMS: dict[str, dict] = {
-    'independent': {'num_scenes': 0, 'generator': {'siblings': 'independent'}},
-    'number': {'num_scenes': 0, 'generator': {'num_types': 1, 'repeats': False}},
-    'repeats': {'num_scenes': 0, 'generator': {'num_types': 1}},
+    'independent': {'num_scenes': 0, 'siblings': 'independent'},
+    'number': {'num_scenes': 0, 'num_types': 1, 'repeats': False},
+    'repeats': {'num_scenes': 0, 'num_types': 1},
     'types': {'num_scenes': 0},
-    'scenes, one type': {'generator': {'num_types': 1}},
+    'scenes, one type': {'num_types': 1},
     'scenes': {},
-    'scenes, flat': {'generator': {'vocabulary': 'flat'}},
+    'scenes, flat': {'vocabulary': 'flat'},
 }
 
 
@@ -93,7 +93,7 @@ def run_cell(
             num_neighbors=[5 + noise] * 2,
             seed=seed,
             root=root,
-            **FORMS[form],
+            generator=FORMS[form],
             fit=FitConfig(epochs=epochs),
             log=False,
         )
