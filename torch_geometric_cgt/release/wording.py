@@ -6,7 +6,7 @@ release is found as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -154,12 +154,8 @@ FORMAT_1 = Wording(
     ),
 )
 
-FORMAT_2 = Wording(
-    groups=(
-        'Every feature vector in this release is the mean of the feature vectors of at least {k} '
-        'source nodes (the smallest group has {k_reached}).'
-    ),
-    diverse='The members of every group have at least {l_reached} distinct labels.',
+FORMAT_2 = replace(
+    FORMAT_1,
     supported=(
         'At least {min_support} source nodes have a computation graph that shows each path of this '
         'release. A path is the label of a root with the groups of the nodes from the root down to '
@@ -202,13 +198,6 @@ FORMAT_2 = Wording(
         'noise.',
         'No k is guaranteed: groups have no minimum size (the smallest has {k_reached} nodes).',
     ),
-    units={
-        'record': (
-            'one computation graph: that of one root, with the features and the label of the root'
-        ),
-        'edge': 'one edge: all computation graphs that it is in',
-        'node': 'one node: its features, its label, and all computation graphs that it is in',
-    },
     end_to_end=(
         'This release is ({epsilon:.3g}, {delta:.2g})-differentially private. Unit: {unit_words}. '
         'It was learned from two tables: the features and the label of each node, and one '
