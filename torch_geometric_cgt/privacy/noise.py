@@ -3,6 +3,7 @@ r"""The kinds of noise that a ledger can account for."""
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -13,7 +14,7 @@ N = TypeVar('N', bound='Noise')
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(ABC):
     r"""The base class of all kinds of noise."""
 
     kind: ClassVar[str] = ''
@@ -23,20 +24,20 @@ class Noise:
             if not 0 < value < math.inf:
                 raise ValueError(f"'{name}' must be positive and finite (got {value!r})")
 
+    @abstractmethod
     def concentrated(self, sensitivity: float) -> float:
         r"""The cost of one run in zero-concentrated differential privacy,
         :math:`\rho`. It is used to divide budgets and to start searches;
         accountants compute the totals.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def at_cost(self: N, rho: float, sensitivity: float) -> N:
         r"""The same kind of noise with the width that has cost :math:`\rho`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def of_width(self: N, width: float, sensitivity: float) -> N:
         r"""The same kind of noise with a width of :obj:`width` sensitivities."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         r"""The kind and the parameters, for a JSON file."""
