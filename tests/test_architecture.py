@@ -68,7 +68,7 @@ def walk() -> list[tuple[list[str], list[str]]]:
     ]
 
 
-def test_the_walk_never_returns_to_a_room():
+def test_the_table_of_the_walk_names_each_room_once():
     steps = walk()
     assert len(steps) == 6
     rooms = [room for step, _ in steps for room in step]
