@@ -9,13 +9,13 @@ OUT ?= demo/$(SOURCE)
 export OMP_WAIT_POLICY ?= PASSIVE
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-native lint clean
+.PHONY: demo test test-slow test-native mutations lint clean
 
 # torch comes first, pinned, so that no other package picks a build of its own.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --requirement constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report,dp]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report,dp,sign]'
 	touch $@
 
 # Synthesize a substitute of SOURCE, compare GNNs on both, leave a report.
@@ -30,6 +30,11 @@ test: $(VENV)/.installed lint
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
+
+# Plants bugs in private and k-anonymous builds; see docs/results/mutations.md. Takes minutes.
+mutations: $(VENV)/.installed
+	cd benchmarks && ../$(BIN)/python mutations.py --cells ../mutations.jsonl
+	cd benchmarks && ../$(BIN)/python mutations.py --cells ../mutations.jsonl --show
 
 # torch-scatter and torch-sparse are compiled here, which takes about half an hour.
 test-native: $(VENV)/.installed

@@ -23,17 +23,17 @@ from cells import add_cell, read_cells
 
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.evaluate import compared_trees
 from torch_geometric_cgt.benchmark.gnn_training import score_gnns
 from torch_geometric_cgt.benchmark.metrics import (
     agreement,
+    compared_trees,
     duplicates,
     histograms,
     wasserstein,
     zero_vectors,
 )
 from torch_geometric_cgt.data import TokenTrees, random_split
-from torch_geometric_cgt.data.split import masks_of
+from torch_geometric_cgt.data.token_trees import masks_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.transforms import AddNoisyEdges

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from torch_geometric_cgt import CGTGenerator
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.nn.layout import factorised_layout
+from torch_geometric_cgt.nn.two_stream import factorised_layout
 
 
 class NaivePaths:

@@ -1,69 +1,108 @@
-r"""Differential privacy from end to end: GNN scores and canaries at some budgets.
+r"""Differential privacy from end to end: GNN scores of private releases, and of two controls.
 
-    python benchmarks/private.py --sources Cora --epsilon 1 4 10 --cells private.jsonl
-    python benchmarks/private.py --sources PubMed --epsilon 10 --unit node --cells private.jsonl
-    python benchmarks/private.py --sources Cora --epsilon 1 4 --canaries 1000 --cells private.jsonl
-    python benchmarks/private.py --epsilon 1 --canaries 1000 --without-noise --cells private.jsonl
-    python benchmarks/private.py --cells private.jsonl --show
+    python benchmarks/private.py --sources Cora,PubMed --epsilon 1 4 10 16 --cells private.jsonl
+    python benchmarks/private.py --sources Cora --unit edge --epsilon 1 --cells private.jsonl
+    python benchmarks/private.py --forms histograms dp_sgd --max-degree 10 --cells private.jsonl
+    python benchmarks/private.py --cells private.jsonl --show > private.md
 
-Every stage is in one ledger, delta = n^-1.1, s = 5, L = 2, largest component, 50/10/40, noise from
-the operating system. 'generated' is trained and tested on generated graphs, 'transfer' trained on
-generated and tested on original ones. With ``--canaries``, a build from the source with made-up
-records is attacked instead, and the lower bound on epsilon is kept, beside the claim at the delta
-where so many canaries can refute most. ``--without-noise`` leaves out the noise of all counts and
-sums, which the audit must find out. A cell is one (graph, epsilon, unit, form, seed, canaries,
-noise); a run that was stopped goes on where it was. Raw files are looked for in
-``$CGT_DATA_ROOT``.
+Largest component, s = 5, L = 2, 75/10/15 split, delta = n^-1.1, noise from the operating system.
+Each cell is one draw of the noise. 'generated' is trained and tested on generated graphs,
+'transfer' is trained on generated and tested on original ones. Two controls have the same unit,
+budget, split and number of draws:
+
+* ``rows``: the generator with edges ignored. Its trees are roots.
+* ``perceptron``: no release at all. A perceptron is trained by DP-SGD on the features and labels
+  of the training nodes, and tested on the original test nodes.
+
+A release that is worse than both has no reason to exist. A run that was stopped goes on where it
+was. Raw files are looked for in ``$CGT_DATA_ROOT``.
 """
 
 import argparse
 import tempfile
 import time
+from functools import cache
+from math import sqrt
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 
 import torch
 from cells import add_cell, read_cells
-from torch import Tensor
+from scipy.stats import t as student
+from torch import nn
 
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.audit import audit_canaries, claim_of, mechanism_on, sharpest
-from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.evaluate import compared_trees
 from torch_geometric_cgt.benchmark.gnn_training import GNNConfig, gnn_accuracy, train_gnn
+from torch_geometric_cgt.benchmark.metrics import compared_trees
+from torch_geometric_cgt.data import MASKS
 from torch_geometric_cgt.datasets import load_source
-from torch_geometric_cgt.pipeline import DifferentialPrivacy
-from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.source import check_source
-from torch_geometric_cgt.privacy import mechanisms
-from torch_geometric_cgt.privacy.noise_sampling import discrete_gaussian
+from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.pipeline import DifferentialPrivacy, check_source
+from torch_geometric_cgt.privacy import Budget, Entry, Ledger, SampledGaussian
+from torch_geometric_cgt.privacy.noise import SystemRandom
+from torch_geometric_cgt.quantizer.feature_space import unit_rows
+from torch_geometric_cgt.training.dp_sgd import sample_batch
 
 COLUMNS = ('original', 'generated', 'transfer')
+KEY = ('source', 'unit', 'epsilon', 'form', 'draw')
 
 
-def run_scores(cell: dict, models: list[str]) -> None:
+@cache
+def load(name: str):
+    r"""The largest component with a fixed 75/10/15 split."""
+    data = load_source(name, largest_component=True)[0]
+    order = torch.randperm(data.num_nodes, generator=torch.Generator().manual_seed(0))
+    for mask, (low, high) in zip(MASKS, ((0, 0.75), (0.75, 0.85), (0.85, 1)), strict=True):
+        data[mask] = torch.zeros(data.num_nodes, dtype=torch.bool)
+        data[mask][order[int(low * len(order)) : int(high * len(order))]] = True
+    return data
+
+
+@cache
+def original_score(name: str, model: str) -> float:
+    r"""The score of a GNN on the original graph."""
+    data = load(name)
+    with tempfile.TemporaryDirectory() as root:
+        promise = DifferentialPrivacy(100.0, form='rows')
+        dataset = SyntheticCGTDataset(data, root=root, log=False, privacy=promise)
+        trees = compared_trees(check_source(data), dataset, 0)['original']
+    config = GNNConfig.for_roots(trees.rows('train').numel())
+    return gnn_accuracy(train_gnn(model, trees, config, 0), trees, trees.rows('test'))
+
+
+def run_release(cell: dict, models: list[str], max_degree: int | None) -> None:
     r"""Builds one private graph and scores the GNNs."""
-    data = load_source(cell['source'], largest_component=True, random_split=True)[0]
+    data = load(cell['source'])
+    trees_of_nodes = cell['unit'] == 'node' and cell['form'] in ('histograms', 'dp_sgd')
+    promise = DifferentialPrivacy(
+        cell['epsilon'],
+        unit=cell['unit'],
+        form=cell['form'],
+        max_degree=max_degree if trees_of_nodes else None,
+    )
     with tempfile.TemporaryDirectory() as root:
         started = time.monotonic()
-        dataset = SyntheticCGTDataset(
-            data,
-            seed=cell['seed'],
-            root=root,
-            privacy=DifferentialPrivacy(cell['epsilon'], unit=cell['unit'], form=cell['form']),
-        )
+        try:
+            dataset = SyntheticCGTDataset(
+                data, seed=cell['draw'], root=root, log=False, privacy=promise
+            )
+        except BudgetError as error:  # this form has no signal at this budget
+            cell |= {'max_degree': promise.max_degree, 'refused': str(error)}
+            return
         cell['seconds'] = round(time.monotonic() - started, 1)
-        trees = compared_trees(check_source(data), dataset, cell['seed'])
-    cell['used'] = dataset.privacy.form
-    cell['spent'] = round(dataset.privacy.epsilon, 4)
-    cell['clusters'] = dataset.privacy.num_clusters
+        trees = compared_trees(check_source(data), dataset, 0)
+    cell |= {
+        'spent': round(dataset.privacy.epsilon, 4),
+        'delta': dataset.privacy.delta,
+        'clusters': dataset.privacy.num_clusters,
+        'max_degree': promise.max_degree,
+    }
     original, generated = trees['original'], trees['generated']
     config = GNNConfig.for_roots(original.rows('train').numel())
     for name in models:
-        at_home = train_gnn(name, original, config, cell['seed'])
-        model = train_gnn(name, generated, config, cell['seed'])
+        model = train_gnn(name, generated, config, cell['draw'])
         scores = {
-            'original': gnn_accuracy(at_home, original, original.rows('test')),
+            'original': original_score(cell['source'], name),
             'generated': gnn_accuracy(model, generated, generated.rows('test')),
             'transfer': gnn_accuracy(model, original, original.rows('test')),
         }
@@ -71,92 +110,119 @@ def run_scores(cell: dict, models: list[str]) -> None:
             cell.setdefault(column, {})[name] = round(scores[column], 4)
 
 
-def run_canaries(cell: dict) -> None:
-    r"""Builds from a source with canaries, and guesses which ones."""
-    source = check_source(load_source(cell['source'], largest_component=True, random_split=True))
-    private = DifferentialPrivacy(cell['epsilon'], unit=cell['unit'], form=cell['form'])
-    config = BuildConfig(seed=cell['seed'], privacy=private)
-    mechanism = mechanism_on(torch.device('cpu'))
-    limit = sharpest(claim_of(source, config, cell['canaries']), cell['canaries'])
-    if not cell['noise']:
-        mechanisms.discrete_gaussian = no_noise
-    found = audit_canaries(source, config, mechanism, cell['canaries'], limit.delta, cell['seed'])
-    mechanisms.discrete_gaussian = discrete_gaussian
-    best = found.best
-    cell |= {'delta': limit.delta, 'claim': round(limit.epsilon, 3)}
-    cell |= {'bound': round(best.epsilon, 3), 'most': round(found.most, 3), 'score': best.score}
-    cell['right'] = f'{best.num_correct} of {best.num_guesses}'
-    cell['verdict'] = found.check(limit).verdict
+def run_perceptron(cell: dict, hidden: int = 64, epochs: float = 30.0, clip: float = 1.0) -> None:
+    r"""Trains a perceptron on rows alone by DP-SGD, with the unit of one node."""
+    data = load(cell['source'])
+    x = unit_rows(data.x)
+    x = x if x.layout == torch.strided else x.to_dense()
+    train, test = data.train_mask.nonzero().view(-1), data.test_mask
+    probability = min(1.0, max(256, len(train) // 10) / len(train))
+    steps = round(epochs / probability)
+    entry = Entry('fit', 'DP-SGD', {'frozen_record': 1.0}, SampledGaussian(1.0, probability, steps))
+    budget = Budget.of(cell['epsilon'], None, data.num_nodes, 'frozen_record')  # a row is a node
+    noise = Ledger(['fit'], [entry]).calibrate(budget).entries[0].noise
+    torch.manual_seed(cell['draw'])
+    model = nn.Sequential(
+        nn.Linear(x.size(1), hidden), nn.ReLU(), nn.Linear(hidden, int(data.y.max()) + 1)
+    )
+    rng = SystemRandom()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        rows = train[sample_batch(len(train), probability, rng)]
+        clipped_gradients(model, x[rows], data.y[rows], clip)
+        for weight in model.parameters():
+            extra = torch.from_numpy(rng.standard_normal(weight.shape)).to(weight)
+            weight.grad = (weight.grad + noise.noise_multiplier * clip * extra) / (
+                probability * len(train)
+            )
+        optimizer.step()
+    right = model(x[test]).argmax(dim=1) == data.y[test]
+    cell['transfer'] = {'perceptron': round(float(right.double().mean()), 4)}
 
 
-def no_noise(size: int, sigma: float, generator: torch.Generator | None = None) -> Tensor:
-    r"""What stands for noise in a build without any."""
-    return torch.zeros(size, dtype=torch.long)
+def clipped_gradients(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor, clip: float) -> None:
+    r"""Sums the gradients of all rows, each clipped. The norm of the gradient of a linear layer is
+    the product of the norms of its input, with one for the bias, and of its output gradient.
+    """
+    before = model[0](x)
+    hidden = before.relu()
+    logits = model[2](hidden)
+    top = torch.softmax(logits, dim=1)
+    top[torch.arange(len(y)), y] -= 1
+    below = (top @ model[2].weight) * (before > 0)
+    square = (1 + hidden.square().sum(dim=1)) * top.square().sum(dim=1)
+    square += (1 + x.square().sum(dim=1)) * below.square().sum(dim=1)
+    scale = (clip / square.sqrt().clamp(min=1e-12)).clamp(max=1.0)[:, None]
+    top, below = (top * scale).detach(), (below * scale).detach()
+    model[2].weight.grad, model[2].bias.grad = top.t() @ hidden.detach(), top.sum(dim=0)
+    model[0].weight.grad, model[0].bias.grad = below.t() @ x, below.sum(dim=0)
+
+
+def interval(values: list[float]) -> str:
+    r"""The mean, with half the width of its 95 % interval from three draws on."""
+    if len(values) < 3:
+        return f'{mean(values):.3f}'
+    half = student.ppf(0.975, len(values) - 1) * stdev(values) / sqrt(len(values))
+    return f'{mean(values):.3f} ± {half:.3f}'
 
 
 def show(cells: list[dict]) -> None:
-    r"""Two tables: scores, and canaries."""
-    scores = [cell for cell in cells if not cell['canaries']]
-    print('| graph | unit | epsilon | form | vectors | GNNs | original | generated | transfer |')
-    print('|---|---|---|---|---|---|---|---|---|')
-    for cell in sorted(scores, key=lambda c: (c['source'], c['unit'], c['epsilon'], c['form'])):
-        means = ' | '.join(f'{mean(cell[column].values()):.3f}' for column in COLUMNS)
-        facts = [cell[name] for name in ('source', 'unit', 'epsilon', 'used', 'clusters')]
-        print(f'| {" | ".join(map(str, facts))} | {", ".join(cell["original"])} | {means} |')
-    names = ['form', 'unit', 'epsilon', 'at delta', 'claim there', 'right guesses', 'by']
-    print(f'\n| {" | ".join([*names, "lower bound", "largest possible"])} |')
-    print('|---|---|---|---|---|---|---|---|---|')
-    canaries = [cell for cell in cells if cell['canaries']]
-    for cell in sorted(
-        canaries, key=lambda c: (not c['noise'], c['form'], c['unit'], c['epsilon'])
-    ):
-        form = cell['form'] if cell['noise'] else f'{cell["form"]}, no noise'
-        facts = ('claim', 'right', 'score', 'bound', 'most')
-        values = ' | '.join(str(cell[name]) for name in facts)
-        print(f'| {form} | {cell["unit"]} | {cell["epsilon"]} | {cell["delta"]:.0e} | {values} |')
+    r"""Prints one table per unit: means of all draws, with 95 % intervals."""
+    for unit in sorted({cell['unit'] for cell in cells}, key=lambda u: (u != 'node', u)):
+        print(f'\n## Unit: {unit}\n')
+        print('| graph | epsilon | form | draws | vectors | original | generated | transfer |')
+        print('|---|---|---|---|---|---|---|---|')
+        of_unit = [cell for cell in cells if cell['unit'] == unit]
+        for key in sorted({(c['source'], c['epsilon'], c['form']) for c in of_unit}):
+            same = [c for c in of_unit if (c['source'], c['epsilon'], c['form']) == key]
+            if 'refused' in same[0]:
+                least = same[0]['refused'].split('use at least ')[-1]
+                print(f'| {key[0]} | {key[1]:g} | {key[2]} | | | | refused, needs {least} | |')
+                continue
+            columns = []
+            for column in COLUMNS:
+                values = [mean(cell[column].values()) for cell in same if column in cell]
+                columns.append(interval(values) if values else '')
+            form = key[2] + (f' (D = {same[0]["max_degree"]})' if same[0].get('max_degree') else '')
+            sizes = [c['clusters'] for c in same if 'clusters' in c]
+            vectors = f'{min(sizes)} to {max(sizes)}' if sizes else ''
+            facts = [key[0], f'{key[1]:g}', form, str(len(same)), vectors, *columns]
+            print(f'| {" | ".join(facts)} |')
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--sources', default='Cora')
-    parser.add_argument('--epsilon', type=float, nargs='+', default=[1.0, 4.0, 10.0])
-    parser.add_argument('--unit', default='record')
-    parser.add_argument('--forms', nargs='+', default=['histograms', 'dp_sgd'])
-    parser.add_argument('--models', nargs='+', default=list(MODELS))
-    parser.add_argument('--seeds', type=int, nargs='+', default=[0])
-    parser.add_argument('--canaries', type=int, default=0)
-    parser.add_argument('--without-noise', action='store_true', help='of counts and sums')
+    parser.add_argument('--epsilon', type=float, nargs='+', default=[1.0, 4.0, 10.0, 16.0])
+    parser.add_argument('--unit', default='node')
+    parser.add_argument('--forms', nargs='+', default=['mixing', 'rows', 'perceptron'])
+    parser.add_argument('--models', nargs='+', default=['GCN'])
+    parser.add_argument('--draws', type=int, nargs='+', default=[0, 1, 2, 3, 4])
+    parser.add_argument('--max-degree', type=int, default=10, help='of histograms and dp_sgd')
     parser.add_argument('--cells', type=Path, default=Path('private_cells.jsonl'))
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     args = parser.parse_args()
 
     cells = read_cells(args.cells)
     todo = [
-        {
-            'source': name,
-            'epsilon': epsilon,
-            'unit': args.unit,
-            'form': form,
-            'seed': seed,
-            'canaries': args.canaries,
-            **({'noise': not args.without_noise} if args.canaries else {}),
-        }
-        for seed in args.seeds
+        dict(zip(KEY, (name, args.unit, epsilon, form, draw), strict=True))
+        for draw in args.draws
         for name in args.sources.split(',')
         for epsilon in args.epsilon
         for form in args.forms
     ]
-    for key in [] if args.show else todo:
-        if any(all(cell.get(k) == v for k, v in key.items()) for cell in cells):
+    for cell in [] if args.show else todo:
+        if any(all(done.get(k) == v for k, v in cell.items()) for done in cells):
             continue
-        cell = dict(key)
-        if args.canaries:
-            run_canaries(cell)
+        if cell['form'] == 'perceptron':
+            run_perceptron(cell)
         else:
-            run_scores(cell, args.models)
+            run_release(cell, args.models, args.max_degree)
         add_cell(args.cells, cell)
         cells.append(cell)
-    show(cells)
+        print(cell, flush=True)
+    if args.show:
+        show(cells)
 
 
 if __name__ == '__main__':

@@ -25,8 +25,8 @@ from memory import peak_memory
 
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.benchmark import MODELS
+from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.benchmark.gnn_training import score_gnns
-from torch_geometric_cgt.benchmark.sparse_ops import as_rows
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.pipeline import (
     BuildConfig,
@@ -51,7 +51,7 @@ def fit_some(pipeline: KAnonymousPipeline, steps: int) -> None:
     some = torch.randperm(pipeline.root.numel())[: round(steps * FitConfig.batch_size / 0.9)]
     fit(
         pipeline.model.generator,
-        lambda index, rng: pipeline.draw_tokens(some[index], rng),
+        lambda index, rng: pipeline.draws.tokens(some[index], rng),
         pipeline.y[some],
         FitConfig(epochs=1),
         scene=pipeline.scene[some],

@@ -23,8 +23,8 @@ from cells import add_cell, read_cells
 
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.evaluate import compared_trees
 from torch_geometric_cgt.benchmark.gnn_training import score_gnns
+from torch_geometric_cgt.benchmark.metrics import compared_trees
 from torch_geometric_cgt.data import TokenTrees, masks_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.pipeline.source import check_source

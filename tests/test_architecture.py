@@ -1,4 +1,4 @@
-"""The layering of docs/architecture.md holds, and a forbidden import is found."""
+"""The layering and the walk of docs/architecture.md hold, and what breaks them is found."""
 
 import re
 import shutil
@@ -7,10 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from tests.helpers.builds import promised
+from tests.helpers.walk import Walk
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.models.scenes import SceneTable
+from torch_geometric_cgt.pipeline import KAnonymousPipeline
+from torch_geometric_cgt.quantizer import FlowKMeans
+from torch_geometric_cgt.sampler import sample_trees
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / 'torch_geometric_cgt'
 PAGE = (ROOT / 'docs' / 'architecture.md').read_text(encoding='utf-8')
+WALK = PAGE.split('## The walk of the data')[1].split('\n## ')[0]
 LINT = 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 
@@ -44,8 +54,9 @@ def test_imports_go_down(copy):
     [
         ('privacy/ledger.py', 'from torch_geometric_cgt.quantizer import FlowKMeans'),
         ('pipeline/build.py', 'from torch_geometric_cgt.release import Card'),
-        ('nn/layout.py', 'from torch_geometric_cgt.privacy import Ledger'),
-        ('quantizer/centers.py', 'from torch_geometric_cgt.data import TreeShape'),
+        ('nn/two_stream.py', 'from torch_geometric_cgt.privacy import Ledger'),
+        ('quantizer/kmeans_steps.py', 'from torch_geometric_cgt.data import TreeShape'),
+        ('models/scenes.py', 'from torch_geometric_cgt.sampler import sample_trees'),
         ('benchmark/metrics.py', 'from torch_geometric_cgt.audit import run_audit'),
         ('data/tree.py', 'def hidden():\n    from torch_geometric_cgt.nn import CGTGenerator'),
     ],
@@ -59,22 +70,77 @@ def test_a_forbidden_import_is_found(copy, file, line):
     assert module in out.stdout
 
 
-def walk() -> list[tuple[list[str], list[str]]]:
-    """The rooms and files of each step of the walk."""
-    table = PAGE.split('## The walk of the data')[1].split('\n\n')[2]
-    rows = [line.split('|')[1:-1] for line in table.splitlines()[2:]]
+ANYWHERE = {'data', 'privacy', 'utils', 'pipeline', 'datasets'}  # used by all steps, and leading
+
+
+def table(number: int) -> list[list[str]]:
+    """The cells of the first or the second table of the walk, without its header."""
+    tables = [part for part in WALK.split('\n\n') if part.startswith('|')]
     return [
-        (row[1].replace(' ', '').split(','), re.findall(r'`([\w/]+\.py)`', row[2])) for row in rows
+        [cell.strip() for cell in line.strip('|').split('|')]
+        for line in tables[number].splitlines()[2:]
     ]
 
 
+ROOMS = {step: set(rooms.split(', ')) for step, rooms, *_ in table(0)}
+FILES = {step: set(re.findall(r'`([\w/]+\.py)`', files)) for step, _, files, _ in table(0)}
+OUTSIDE = {step: set(re.findall(r'`([\w.]+)`', names)) for step, names, _ in table(1)}
+
+
 def test_the_table_of_the_walk_names_each_room_once():
-    steps = walk()
-    assert len(steps) == 6
-    rooms = [room for step, _ in steps for room in step]
+    assert len(ROOMS) == 6
+    rooms = [room for rooms in ROOMS.values() for room in rooms]
     assert len(rooms) == len(set(rooms))
-    for step, files in steps:
-        assert files and {file.split('/')[0] for file in files} == set(step)
+    for step, files in FILES.items():
+        assert files and {file.split('/')[0] for file in files} == ROOMS[step]
+
+
+def walked(graph, arguments: dict, patch: pytest.MonkeyPatch) -> Walk:
+    """Builds a dataset of a small graph and records what it enters."""
+    walk = Walk({**ROOMS, 'loader': set()}, ANYWHERE)
+    walk.follow(patch, lambda stage: next(step for step in ROOMS if stage in step.split(', ')))
+    walk.begin('check')
+    with walk.recording():
+        dataset = SyntheticCGTDataset(graph, **arguments)
+        walk.begin('dataset')
+        dataset[0], dataset.stores()
+        walk.begin('loader')
+        next(iter(dataset.loader('train', batch_size=4)))
+    return walk
+
+
+def test_a_build_walks_as_the_page_says(graph, quick, monkeypatch):
+    walk = walked(graph, quick, monkeypatch)
+    assert walk.steps == [*ROOMS, 'loader']
+    assert {name.split('.')[0] for name in walk.outside.pop('loader')} == {'TreeNeighborSampler'}
+    assert walk.outside == OUTSIDE
+    assert walk.entered == ROOMS
+    for step, files in FILES.items():
+        assert files <= walk.files[step]
+
+
+def test_the_support_rule_needs_no_other_call(graph, quick, monkeypatch):
+    walk = walked(graph, promised(quick, min_support=2), monkeypatch)
+    for step in ('quantize, scenes', 'encode', 'support, fit, calibrate, sample', 'release'):
+        assert walk.outside.get(step, set()) == OUTSIDE.get(step, set())
+
+
+@pytest.mark.parametrize(
+    'stage, call, found',
+    [
+        ('calibrate', lambda p: FlowKMeans(2, 3).fit(p.codebook), 'FlowKMeans.__init__'),
+        ('fit', lambda p: p.tree_draws().nodes(p.root[:1], torch.Generator()), None),
+        ('fit', lambda p: sample_trees(p.graph, p.root[:1], p.shape), 'sample_trees'),
+        ('encode', lambda p: SceneTable(p.y, p.split, p.scene, 9, 99), 'SceneTable.__init__'),
+    ],
+)
+def test_a_call_to_another_room_is_found(graph, quick, monkeypatch, stage, call, found):
+    run = getattr(KAnonymousPipeline, stage)
+    monkeypatch.setattr(KAnonymousPipeline, stage, lambda p: (call(p), run(p))[1])
+    walk = walked(graph, quick, monkeypatch)
+    step = next(step for step in ROOMS if stage in step.split(', '))
+    more = walk.outside[step] - OUTSIDE.get(step, set())
+    assert (found in more) if found else not more
 
 
 def test_the_page_names_files_and_folders_that_exist():

@@ -1,11 +1,14 @@
 """What the benchmark programs compare is the same thing."""
 
 import importlib.util
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.helpers.neighbours import changed_trees
 from torch_geometric_cgt import CGTGenerator
 
 BENCHMARKS = Path(__file__).parents[1] / 'benchmarks'
@@ -57,3 +60,35 @@ def test_trees_of_the_vocabulary_benchmark_are_valid():
     assert tokens.shape == (200, model.shape.num_slots)
     assert model.shape.check_nulls(tokens != 1000)
     assert int(tokens.max()) == 1000 and int(tokens.min()) >= 0 and int(y.max()) < 10
+
+
+@pytest.fixture
+def stable_trees(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return load('stable_trees')
+
+
+def test_removals_of_stable_trees_are_those_of_brute_force(stable_trees):
+    one_way = torch.randint(12, (2, 25), generator=torch.Generator().manual_seed(0))
+    edges = torch.cat([one_way, one_way.flip(0)], dim=1).unique(dim=1)
+    trees = partial(stable_trees.stable, num_nodes=12, parents=2, key=3)
+    up = edges[:, edges[0] <= edges[1]]
+    ours = [(c[0], c[1], c[3]) for c in stable_trees.removals(trees, edges, up, torch.arange(12))]
+    expected = [
+        (unit, what if unit == 'edge' else (what,), number)
+        for unit, what, _, number in changed_trees(trees, edges, 12)
+        if unit != 'direction'
+    ]
+    assert ours == expected and max(number for *_, number in ours) > 5
+
+
+def test_recorded_stable_trees_keep_the_bounds(stable_trees):
+    cells = stable_trees.read_cells(stable_trees.RESULTS / 'stable_trees.jsonl')
+    for name, parents in product(('Cora', 'Photo'), (1, 2, 3)):
+        ours = stable_trees.changes(cells, name, parents, 'stable')
+        units = [unit for unit, *_ in ours]
+        assert units.count('edge') == 200 and units.count('node') == 100
+        for unit, _, degree, number in ours:
+            assert number <= stable_trees.bound_of(unit, parents, 2, degree)
+    page = (stable_trees.RESULTS / 'stable_trees.md').read_text()
+    assert page == stable_trees.page(cells)

@@ -12,19 +12,23 @@ LARGE = 100  # lines of a module that needs a test file of its own
 
 # Test files that are not named after one module, and the behaviour that they test.
 BEHAVIOURS = {
+    'cli/test_main.py': 'answers without PyTorch, exit codes and warnings of all commands',
     'pipeline/test_interrupted.py': 'builds that are killed, cut off or meet, in all their stages',
+    'pipeline/test_neighbours.py': 'private builds of all graphs that differ in one unit',
     'pipeline/test_several.py': 'one build by several processes',
     'pipeline/test_projected.py': 'codebooks under a projection, from the build to the audit',
-    'pipeline/test_public_start.py': 'public pre-training, from the plan to the card',
     'release/test_format_1.py': 'releases that were written in the first format',
+    'release/test_format_2.py': 'releases that were written in the second format',
+    'release/test_malicious.py': 'releases of strangers, from the files to the ledger',
     'report/test_paper.py': 'the numbers of the paper that tables are compared with',
     'report/test_privacy_tables.py': 'tables of privacy, from the cells to the pages',
+    'sampler/test_samplers.py': 'what all tree samplers have in common, and their names',
 }
 # Large modules without a test file, and where their behaviour is tested.
 TESTED_ELSEWHERE = {
-    'benchmark/convs.py': 'benchmark/test_gnns.py compares every convolution with that of PyG',
+    'audit/audit_run.py': 'audit/test_release_audit.py runs all checks',
     'nn/children.py': 'nn/test_cgt_generator.py runs both forms of siblings',
-    'nn/vocabulary.py': 'nn/test_cgt_generator.py runs both vocabularies',
+    'release/first_wording.py': 'release/test_format_1.py compares cards with its sentences',
 }
 
 
@@ -191,10 +195,10 @@ def test_one(x):
     'line, found',
     [
         ('from tests.conftest import random_graph', ['tests.conftest.random_graph']),
-        ('from tests.data.test_forest import trees', ['tests.data.test_forest.trees']),
-        ('from tests.data import test_forest', ['tests.data.test_forest']),
-        ('import tests.data.test_forest', ['tests.data.test_forest']),
-        ('from .test_forest import trees', ['.test_forest.trees']),
+        ('from tests.data.test_tree import trees', ['tests.data.test_tree.trees']),
+        ('from tests.data import test_tree', ['tests.data.test_tree']),
+        ('import tests.data.test_tree', ['tests.data.test_tree']),
+        ('from .test_tree import trees', ['.test_tree.trees']),
         ('from conftest import random_graph', ['conftest.random_graph']),
         ('def late():\n    from tests.conftest import quick', ['tests.conftest.quick']),
         ('from tests.helpers.graphs import random_graph', []),

@@ -3,9 +3,10 @@ import torch
 from torch_geometric.data import Data
 
 from tests.helpers.attacked import records, trees
-from torch_geometric_cgt.audit.anonymity import check_groups, path_support
-from torch_geometric_cgt.pipeline.measure import measure_groups
-from torch_geometric_cgt.quantizer import cluster_means
+from tests.helpers.cards import measured
+from torch_geometric_cgt.audit.anonymity import NAMES, check_groups, path_support
+from torch_geometric_cgt.audit.check import ABOVE, NOTHING, UNCHECKED, WITHIN
+from torch_geometric_cgt.quantizer import cluster_means, protected_means
 from torch_geometric_cgt.release.card import Card
 
 X = torch.tensor([[0.0], [2.0], [4.0], [10.0], [12.0], [14.0]])
@@ -15,7 +16,7 @@ CODEBOOK = torch.tensor([[2.0], [12.0]])
 
 
 def card(k=3, cluster=CLUSTER, **changes) -> Card:
-    found = measure_groups(k, cluster, DATA.y, torch.zeros(6, 3, dtype=torch.long), 2)
+    found = measured(k, cluster, DATA.y, torch.zeros(6, 3, dtype=torch.long))
     return Card('k-anonymity', **{**found, **changes})
 
 
@@ -26,7 +27,7 @@ def verdicts(*args):
 def test_true_promises_pass():
     found = verdicts(card(), CODEBOOK, DATA, CLUSTER)
     assert found == dict.fromkeys(
-        ['Size of groups', 'Codewords are means', 'Statements of the card'], 'passed'
+        ['Size of groups', 'Codewords are means', 'Statements of the card'], NOTHING
     )
 
 
@@ -34,33 +35,73 @@ def test_a_group_below_k_fails():
     cluster = torch.tensor([0, 0, 1, 1, 1, 1])
     codebook = cluster_means(X, cluster, 2)
     found = check_groups(card(cluster=cluster), codebook, DATA, cluster)
-    assert found[0].verdict == 'failed' and found[0].value == 2.0 and found[0].threshold == 3.0
-    assert found[1].verdict == 'passed'
+    assert found[0].verdict == ABOVE and found[0].value == 2.0 and found[0].threshold == 3.0
+    assert found[1].verdict == NOTHING
 
 
 def test_a_codeword_without_a_node_fails():
     codebook = torch.cat([CODEBOOK, torch.tensor([[5.0]])])
     found = verdicts(card(), codebook, DATA, CLUSTER)
-    assert found['Size of groups'] == found['Codewords are means'] == 'failed'
+    assert found['Size of groups'] == found['Codewords are means'] == ABOVE
 
 
 def test_a_codeword_that_is_a_node_fails():
     found = verdicts(card(), torch.tensor([[4.0], [12.0]]), DATA, CLUSTER)
-    assert found['Codewords are means'] == 'failed' and found['Size of groups'] == 'passed'
+    assert found['Codewords are means'] == ABOVE and found['Size of groups'] == NOTHING
+
+
+# Three words in two groups of four: 'a' in all rows, 'b' in two of the first, 'c' in one of each.
+WORDS = torch.tensor(
+    [[1.0, 1, 0], [1, 1, 0], [1, 0, 1], [1, 0, 0]] + [[1.0, 0, 1]] + [[1, 0, 0]] * 3
+)
+GROUP = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+
+
+def check_words(codebook, **facts):
+    data = Data(x=WORDS, y=torch.zeros(8, dtype=torch.long))
+    found = measured(4, GROUP, data.y, torch.zeros(8, 3, dtype=torch.long))
+    (check,) = [
+        check
+        for check in check_groups(Card('k-anonymity', **found, **facts), codebook, data, GROUP)
+        if check.name == 'Codewords are means'
+    ]
+    return check
+
+
+def test_protected_means_are_computed_again():
+    rules = {'min_value_support': 2, 'rounding': 0.3333}
+    codebook = protected_means(WORDS, GROUP, 2, 2, 0.3333)
+    assert check_words(codebook, **rules).verdict == NOTHING
+    assert check_words(codebook).verdict == ABOVE  # a card that claims exact means
+    exact = cluster_means(WORDS, GROUP, 2)
+    assert check_words(exact).verdict == NOTHING
+    assert check_words(exact, **rules).verdict == ABOVE
+    assert check_words(exact, rounding=0.3333).verdict == ABOVE
+
+
+def test_a_value_below_the_support_fails():
+    codebook = protected_means(WORDS, GROUP, 2, 2, None)
+    codebook[0, 2] = 1e-5  # smaller than the tolerance for rounding
+    check = check_words(codebook, min_value_support=2)
+    assert check.verdict == ABOVE and check.value < check.threshold
+    assert '1 values of codewords belong to fewer than 2 members' in check.says
+    assert check.details == {'values_below_support': 1}
 
 
 def test_a_card_that_embellishes_fails():
     for lie in ({'l_reached': 2}, {'t_closeness': 0.1}, {'homogeneous': 0}, {'k_reached': 9}):
         found = check_groups(card(**lie), CODEBOOK, DATA, CLUSTER)
-        assert found[2].verdict == 'failed' and next(iter(lie)) in found[2].says
-        assert [check.verdict for check in found[:2]] == ['passed', 'passed']
+        assert found[2].verdict == ABOVE and next(iter(lie)) in found[2].says
+        assert [check.verdict for check in found[:2]] == [NOTHING, NOTHING]
 
 
-def test_without_groups_the_card_is_taken_at_its_word():
-    (check,) = check_groups(card(), CODEBOOK, DATA)
-    assert check.verdict == 'passed' and 'as stated on the card. Not checked' in check.says
-    (check,) = check_groups(card(k_reached=2), CODEBOOK, DATA)
-    assert check.verdict == 'failed'
+def test_without_groups_nothing_is_checked_and_it_says_so():
+    found = check_groups(card(), CODEBOOK, DATA)
+    assert [check.name for check in found] == list(NAMES)
+    assert {check.verdict for check in found} == {UNCHECKED}
+    assert all('cluster assignment' in check.says and check.value is None for check in found)
+    (check,) = check_groups(card(k_reached=2), CODEBOOK, DATA)  # by its own words
+    assert check.verdict == ABOVE
 
 
 # Two roots with label 0, one of them drawn differently a second time.
@@ -84,8 +125,12 @@ def test_other_labels_are_no_support():
     assert found.share_of_trees == 0.0 and found.unseen == [1.0, 1.0, 1.0]
 
 
-def test_a_verdict_needs_a_promise():
+def test_rare_paths_are_a_finding_and_above_the_limit_only_with_a_promise():
     found = path_support(trees([[0, 1, 3, 2, 3]], [0]), SOURCE, k=2)
-    assert found.check().verdict == 'descriptive'
-    assert found.check(2).verdict == 'passed' and found.check(3, 'here').verdict == 'failed'
+    assert found.check().verdict == NOTHING and found.check().value == found.share_of_rare == 0
+    rare = path_support(trees([[0, 1, 3, 2, 3]], [0]), SOURCE, k=3)
+    assert rare.check().verdict == WITHIN and rare.check().value == 1.0
+    unseen = path_support(trees([[2, 3, 3, 3, 3]], [0]), SOURCE, k=3)
+    assert unseen.check().verdict == NOTHING  # nobody has it
+    assert found.check(2).verdict == NOTHING and found.check(3, 'here').verdict == ABOVE
     assert found.check(3, 'here').value == 2.0 and found.check(3, 'here').origin == 'here'

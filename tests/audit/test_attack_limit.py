@@ -2,12 +2,12 @@ import math
 
 import pytest
 
-from torch_geometric_cgt.audit import largest_bound
-from torch_geometric_cgt.audit.attack_limit import Limit, sharpest
+from torch_geometric_cgt.audit.attack_limit import Limit
+from torch_geometric_cgt.audit.one_run import ClaimFamily, GaussianFamily
 from torch_geometric_cgt.privacy import Entry, Gaussian, Ledger
 from torch_geometric_cgt.release.card import Card
 
-LEDGER = Ledger(['counts'], [Entry('counts', 'histogram', noise=Gaussian(3.0))])
+LEDGER = Ledger(['counts'], [Entry('counts', 'histogram', {'node': 1.0}, Gaussian(3.0))])
 
 
 def limit(epsilon, delta=0.0):
@@ -41,21 +41,29 @@ def test_area_is_that_under_the_curve(epsilon, delta):
 def test_where_a_limit_comes_from():
     plain = Card('k-anonymity', 2, k=3, k_reached=3)
     assert Limit.of(plain).epsilon == 1.0 and 'convention' in Limit.of(plain).origin
-    for unit in ('record', 'node'):
+    for unit, attacked in (('record', 'frozen_record'), ('node', 'node'), ('edge', 'edge')):
         private = private_card(4.0, 1e-5, unit)
-        found = Limit.of(private)
+        found = Limit.of(private, attacked=attacked)
         assert (found.epsilon, found.delta) == (4.0, 1e-5)
         assert 'the claim' in found.origin and unit in found.origin
-        assert (
-            Limit.of(private, 0.5).epsilon == 0.5 and 'asked for' in Limit.of(private, 0.5).origin
-        )
+        asked = Limit.of(private, 0.5, attacked)
+        assert asked.epsilon == 0.5 and 'asked for' in asked.origin
     with pytest.raises(ValueError, match='-1'):
         Limit.of(plain, -1)
+    with pytest.raises(ValueError, match="got 'star'"):
+        Limit.of(plain, attacked='star')
 
 
-def test_a_claim_for_edges_is_not_held_against_attacks_on_records():
-    found = Limit.of(private_card(0.1, 1e-5, 'edge'))
-    assert found.epsilon == 1.0 and 'for the edge only' in found.origin
+def test_a_claim_is_held_against_attacks_on_what_it_covers():
+    for unit in ('edge', 'attributes', 'frozen_record'):
+        found = Limit.of(private_card(0.1, 1e-5, unit), attacked='node')
+        assert found.epsilon == 1.0 and not found.is_claim
+        assert f"for the unit '{unit.replace('_', ' ')}' only" in found.origin
+    node = private_card(2.0, 1e-5, 'node')
+    assert Limit.of(node, attacked='frozen_record').epsilon == 2.0
+    for attacked in ('edge', 'attributes'):  # the node is removed, and added with a change
+        found = Limit.of(node, attacked=attacked)
+        assert found.epsilon == 4.0 and found.delta == pytest.approx((1 + math.e**2) * 1e-5)
 
 
 @pytest.mark.parametrize('low, high', [(0.0, 0.1), (0.2, 0.3), (0.1, 0.9), (0.6, 0.9)])
@@ -68,38 +76,29 @@ def test_the_largest_gain_is_found_by_trying(low, high):
 
 
 def claim(delta=1e-4):
-    epsilon = LEDGER.total('record', delta).epsilon
-    return Limit(epsilon, delta, 'the card', ledger=LEDGER)
+    epsilon = LEDGER.total('node', delta).epsilon
+    return Limit(epsilon, delta, 'the card', unit='node', ledger=LEDGER)
 
 
-def test_the_claim_at_another_delta_is_that_of_the_ledger():
-    limit = claim().at(1e-6)
-    assert limit.epsilon == LEDGER.total('record', 1e-6).epsilon > claim().epsilon
-    assert limit.delta == 1e-6 and 'the card. At delta = 1e-06' in limit.origin
-    assert claim().at(1e-4) == claim()
+def test_the_claim_of_a_gaussian_ledger_is_one_gaussian_curve():
+    family, mu = claim().family()
+    assert family == GaussianFamily(1e-4)
+    assert mu == pytest.approx(1 / 3, rel=0.02)  # the sensitivity divided by sigma
+    assert mu >= 1 / 3 - 1e-9  # never stricter than the claim
+    assert family.epsilon(mu) == pytest.approx(claim().epsilon, rel=0.05)
 
 
-def test_a_claim_without_a_ledger_says_nothing_of_a_smaller_delta():
-    alone = Limit(1.0, 1e-4, '')
-    assert alone.at(1e-3) == alone  # which allows for more
-    with pytest.raises(ValueError, match='says nothing about delta = 1e-06'):
-        alone.at(1e-6)
-    assert sharpest(alone, 1000) == alone
+def test_a_claim_without_a_ledger_is_one_pair():
+    assert Limit(2.0, 1e-4, '').family() == (ClaimFamily(1e-4), 2.0)
+    assert Limit(1.0, 0.0, '', is_claim=False).family() == (ClaimFamily(0.0), 1.0)
 
 
-def test_the_sharpest_delta_leaves_most_room_above_the_claim():
-    chosen = sharpest(claim(), 1000)
-    room = {d: largest_bound(1000, d) - claim().at(d).epsilon for d in (1e-4, 1e-5, 1e-6, 1e-8)}
-    assert largest_bound(1000, chosen.delta) - chosen.epsilon == max(room.values())
-    assert chosen.delta < 1e-4 and room[1e-4] < room[chosen.delta] - 1
-
-
-@pytest.mark.parametrize('unit, attacked, says', [('record', 'record', ''), ('node', 'node', '')])
-def test_an_attack_on_the_unit_leaves_nothing_out(unit, attacked, says):
-    assert Limit(1.0, 0.0, '', unit=unit).scope(attacked) == says
+@pytest.mark.parametrize('unit, attacked', [('record', 'frozen_record'), ('node', 'node')])
+def test_an_attack_on_the_unit_leaves_nothing_out(unit, attacked):
+    assert Limit(1.0, 0.0, '', unit=unit).scope(attacked) == ''
 
 
 def test_an_attack_on_a_record_says_what_it_leaves_out_of_a_claim_for_a_node():
-    says = Limit(1.0, 0.0, '', unit='node').scope('record')
+    says = Limit(1.0, 0.0, '', unit='node').scope('frozen_record')
     assert 'The attack is on one record' in says and 'The claim is for a node' in says
-    assert Limit(1.0, 0.0, '', is_claim=False, unit='node').scope('record') == ''
+    assert Limit(1.0, 0.0, '', is_claim=False, unit='node').scope('frozen_record') == ''

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from torch_geometric_cgt.benchmark.cells import CellKey
 from torch_geometric_cgt.benchmark.experiments import (
     EXPERIMENTS,
     BenchmarkConfig,
+    CellKey,
     find_experiment,
     graph_of,
 )

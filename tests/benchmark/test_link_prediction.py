@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from tests.helpers.graphs import random_graph
-from torch_geometric_cgt.benchmark.evaluate import encode_source
 from torch_geometric_cgt.benchmark.link_prediction import EdgeTrees, child_slots, score_links
+from torch_geometric_cgt.benchmark.metrics import encode_source
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.pipeline.source import check_source
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torch_geometric_cgt.cli.main import main
+from torch_geometric_cgt.cli import main
 
 
 @pytest.mark.parametrize(

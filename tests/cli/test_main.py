@@ -7,14 +7,13 @@ import warnings
 
 import pytest
 
-from torch_geometric_cgt.cli import arguments, synthesize
-from torch_geometric_cgt.cli.main import COMMANDS, main
+from torch_geometric_cgt.cli import COMMANDS, arguments, main, synthesize
 from torch_geometric_cgt.errors import SourceError
 
 # Runs `cgt`, and says which large packages that imported.
 SCRIPT = """
 import sys
-from torch_geometric_cgt.cli.main import main
+from torch_geometric_cgt.cli import main
 try:
     code = main(sys.argv[1:])
 except SystemExit as error:
@@ -54,6 +53,9 @@ def test_an_answer_takes_less_than_half_a_second_of_processor_time(arguments):
         (['synthesize', '--out', 'new', '--k', 'many'], 2),
         (['price', '--unit', 'nation'], 2),
         (['price'], 2),
+        (['budget', '--limit', '8'], 2),  # without '--source'
+        (['budget', '--source', 'Cora', '--limit', '8', '--no-limit'], 2),
+        (['budget', '--source', 'Cora', '--delta', '0.1'], 2),
         (['synthesize', '--out', '.'], 2),  # exists
         (['evaluate', '--out', 'new', '--seeds', '0'], 2),
         (['benchmark', '--scenario', '1', '--seeds', '0'], 2),
@@ -71,6 +73,7 @@ def test_help_and_wrong_arguments_import_no_large_package(arguments, code):
         ('evaluate', ['SOURCES', 'MODELS', 'UNITS', 'FORMS', 'PRECISIONS']),
         ('benchmark', ['EXPERIMENTS']),
         ('price', ['SOURCES', 'UNITS', 'FORMS']),
+        ('budget', ['SOURCES', 'UNITS']),
         ('audit', ['SOURCES', 'CHECKS', 'AUDIT_UNITS']),
     ],
 )

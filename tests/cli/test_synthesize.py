@@ -1,13 +1,14 @@
 """``cgt synthesize`` and ``cgt evaluate``, which share the arguments of a build."""
 
+import argparse
 import json
 
 import pytest
 
 from tests.helpers.builds import builds
-from torch_geometric_cgt import FitConfig
-from torch_geometric_cgt.cli import build
-from torch_geometric_cgt.cli.main import main
+from torch_geometric_cgt import FitConfig, KAnonymity, datasets
+from torch_geometric_cgt.cli import main
+from torch_geometric_cgt.cli.arguments import add_build_arguments, promise_of
 
 
 def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys):
@@ -23,6 +24,7 @@ def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys):
     assert 'original' in shown and 'transfer' in shown and 'mse' in shown
     report = json.loads((tmp_path / 'report' / 'report.json').read_text())
     assert set(report['scores']) == {'original', 'quantized', 'generated', 'transfer'}
+    assert report['notice'] in shown and 'the likelihoods of the fit' in report['notice']
     assert len(builds(tmp_path / 'root')) == 1  # what was fitted once is loaded
 
     arguments = [*arguments[:-1], str(tmp_path / 'second'), '--release', str(tmp_path / 'release')]
@@ -31,7 +33,7 @@ def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys):
 
 
 def test_a_private_release_and_its_report(quick, quick_gnns, tmp_path, capsys):
-    private = [*quick, '--epsilon', '8', '--form', 'histograms']
+    private = [*quick, '--epsilon', '8']
     assert main(['synthesize', *private, '--out', str(tmp_path / 'release')]) == 0
     shown = capsys.readouterr().out
     assert '-differentially private' in shown and 'budgets add up' in shown
@@ -39,7 +41,47 @@ def test_a_private_release_and_its_report(quick, quick_gnns, tmp_path, capsys):
     assert main(arguments) == 0
     assert len(builds(tmp_path / 'root')) == 1
     page = (tmp_path / 'report' / 'report.html').read_text()
-    assert 'root tokens per label' in page and 'epsilon per record' in page
+    assert 'root tokens per label' in page and 'epsilon per node' in page
+    shown = capsys.readouterr().out
+    report = json.loads((tmp_path / 'report' / 'report.json').read_text())
+    assert report['publishable'] is False and report['notice'] in shown
+    assert report['notice'].startswith('Not for publication.') and 'Not for publication.' in page
+    for title in ('Original', 'Quantized', 'Trained on generated, tested on original'):
+        assert f'{title} (not for publication)' in page
+
+    arguments = ['evaluate', '--release', str(tmp_path / 'release'), '--publishable', '--quiet']
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets, 'load_source', lambda *_: pytest.fail('the source was read'))
+        assert main([*arguments, '--models', 'SGC', '--out', str(tmp_path / 'public')]) == 0
+    shown = capsys.readouterr().out
+    report = json.loads((tmp_path / 'public' / 'report.json').read_text())
+    assert report['publishable'] is True and report['notice'] in shown
+    assert set(report['scores']) == set(report['mean']) == {'generated'}
+    assert report['agreement'] == report['wasserstein'] == {} and 'fit' not in report
+    assert all(set(counts) == {'generated'} for counts in report['histograms'].values())
+    page = (tmp_path / 'public' / 'report.html').read_text()
+    assert 'from the release alone' in page and 'not for publication' not in page.lower()
+
+
+@pytest.mark.parametrize(
+    'arguments, promise',
+    [
+        ([], KAnonymity()),
+        (['--min-value-support', '5'], KAnonymity(min_value_support=5)),
+        (['--rounding', '0.2'], KAnonymity(rounding=0.2)),
+        (
+            ['--min-value-support', '0', '--rounding', '0'],
+            KAnonymity(min_value_support=None, rounding=None),
+        ),
+        (['--min-value-support', 'auto', '--rounding', 'auto'], KAnonymity()),
+        (['--k', '1', '--accept-no-anonymity'], KAnonymity(1, accept_no_anonymity=True)),
+        (['--k', '900', '--accept-one-group'], KAnonymity(900, accept_one_group=True)),
+    ],
+)
+def test_the_protection_of_means(arguments, promise):
+    parser = argparse.ArgumentParser()
+    add_build_arguments(parser)
+    assert promise_of(parser.parse_args(arguments)) == promise
 
 
 def test_k_and_epsilon_are_two_promises(quick, tmp_path, capsys):
@@ -56,6 +98,11 @@ def test_k_and_epsilon_are_two_promises(quick, tmp_path, capsys):
         ('synthesize', ['--accumulate', '0'], "'accumulate'"),
         ('synthesize', ['--checkpoint-minutes', '-1'], 'got -1.0'),
         ('synthesize', ['--k', '2000'], 'k=2000 for 1797 nodes'),
+        ('synthesize', ['--k', '1'], 'accept_no_anonymity=True'),
+        ('synthesize', ['--k', '1000'], 'accept_one_group=True'),
+        ('synthesize', ['--min-value-support', '31'], 'got 31'),
+        ('synthesize', ['--rounding', '3'], 'got 3.0'),
+        ('synthesize', ['--epsilon', '4', '--rounding', '0.1'], "'rounding' is for k-anonymity"),
         ('evaluate', ['--models', 'GCN,Nope'], 'Nope'),
         ('evaluate', ['--models', ','], 'choose from'),
         ('evaluate', ['--seeds', '0'], "'--seeds'"),
@@ -70,7 +117,7 @@ def test_wrong_arguments_end_with_a_sentence(quick, tmp_path, capsys, command, a
 
 
 def test_an_existing_release_is_refused_before_any_work(quick, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(build, 'SyntheticCGTDataset', lambda *_, **__: pytest.fail('built'))
+    monkeypatch.setattr(datasets, 'SyntheticCGTDataset', lambda *_, **__: pytest.fail('built'))
     (tmp_path / 'out').mkdir()
     assert main(['synthesize', *quick, '--out', str(tmp_path / 'out')]) == 2
     assert 'exists already' in capsys.readouterr().err
@@ -83,7 +130,7 @@ def test_flags_of_the_fit_arrive(quick, tmp_path, monkeypatch):
         seen.update(arguments)
         raise ValueError
 
-    monkeypatch.setattr(build, 'SyntheticCGTDataset', stop)
+    monkeypatch.setattr(datasets, 'SyntheticCGTDataset', stop)
     flags = '--precision bfloat16 --compile --accumulate 2 --batch-size 64 --checkpoint-minutes 1'
     out = ['--out', str(tmp_path / 'out')]
     assert main(['synthesize', *quick, *flags.split(), '--no-resume', *out]) == 2

@@ -11,7 +11,7 @@ from torch_geometric.utils import to_undirected
 
 from tests.helpers.ogb_files import FILES, check, write
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.cli.main import main
+from torch_geometric_cgt.cli import main
 from torch_geometric_cgt.datasets import OgbnArxiv, OgbnProducts, load_source
 from torch_geometric_cgt.datasets.ogb import undirected
 from torch_geometric_cgt.errors import CorruptFileError, SourceError

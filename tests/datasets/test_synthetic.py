@@ -13,7 +13,8 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
 from torch_geometric_cgt.errors import NotEnoughMemoryError, NotWritableError
 from torch_geometric_cgt.models.scenes import draw_roots
-from torch_geometric_cgt.utils import memory
+from torch_geometric_cgt.quantizer import cluster_means, protected_means
+from torch_geometric_cgt.utils import checks
 
 
 def test_a_dataset_of_one_forest(graph, cached):
@@ -32,11 +33,21 @@ def test_a_dataset_of_one_forest(graph, cached):
     assert dataset.card['source']['splits'] == 'random 50/10/40'
 
 
-def test_codebook_rows_are_means_of_at_least_k_source_nodes(graph, cached):
-    dataset = SyntheticCGTDataset(graph, **cached)
+def test_codebook_rows_are_means_of_at_least_k_source_nodes(graph, quick):
+    exact = promised(quick, min_value_support=None, rounding=None)
+    dataset = SyntheticCGTDataset(graph, **exact)
     for i, row in enumerate(dataset.codebook):
         members = graph.x[dataset.cluster == i]
         assert len(members) >= 10 and torch.allclose(row, members.mean(dim=0), atol=1e-5)
+
+
+def test_codebook_rows_are_protected_as_the_card_says(graph, cached):
+    dataset = SyntheticCGTDataset(graph, **cached)
+    card, cluster = dataset.privacy, dataset.cluster
+    assert card.min_value_support > 1 and card.rounding > 0
+    sizes = (card.num_clusters, card.min_value_support, card.rounding)
+    assert torch.equal(dataset.codebook, protected_means(graph.x, cluster, *sizes))
+    assert not torch.allclose(dataset.codebook, cluster_means(graph.x, cluster, sizes[0]))
 
 
 def test_same_seed_same_bytes(graph, quick, tmp_path):
@@ -173,7 +184,7 @@ def test_loader_without_native_extensions(graph, cached):
 
 def test_a_forest_too_large_for_memory_is_refused_with_the_ways_out(graph, cached, monkeypatch):
     dataset = SyntheticCGTDataset(graph, **cached)
-    monkeypatch.setattr(memory, 'available_memory', lambda *_: 50_000)
+    monkeypatch.setattr(checks, 'available_memory', lambda *_: 50_000)
     with pytest.raises(NotEnoughMemoryError, match=r'nodes with 8 features.*loader.*stores\(\)'):
         dataset[0]
     assert sum(batch.batch_size for batch in dataset.loader('all')) == len(dataset.trees)

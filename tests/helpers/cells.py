@@ -1,8 +1,8 @@
 """Made-up cells for the tests of tables and pages."""
 
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey
-from torch_geometric_cgt.report.agreement import summarize_agreement
-from torch_geometric_cgt.report.experiment_tables import tables_of
+from torch_geometric_cgt.benchmark.cells import Cell
+from torch_geometric_cgt.benchmark.experiments import CellKey
+from torch_geometric_cgt.report.experiment_tables import summarize_agreement, tables_of
 
 FACTS = {
     'seconds': 1800,

@@ -20,7 +20,8 @@ def construct(root: Path) -> None:
 
 
 def content(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob('*') if p.is_file()}
+    files = [p for p in root.rglob('*') if p.is_file() and p.parent.name != 'odometer']
+    return {str(p.relative_to(root)): p.read_bytes() for p in files}
 
 
 def in_a_child(root: Path) -> int:

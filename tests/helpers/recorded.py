@@ -14,31 +14,38 @@ from pathlib import Path
 import torch
 from threadpoolctl import threadpool_limits
 
-from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt import DifferentialPrivacy, SyntheticCGTDataset
 from torch_geometric_cgt.datasets import Cora, Digits
 from torch_geometric_cgt.training import FitConfig
+from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 
 FILE = Path(__file__).parents[1] / 'recorded' / 'builds.json'
 PACKAGES = ('torch', 'numpy', 'scikit-learn', 'k-means-constrained')
-ONE_EPOCH = {'fit_config': FitConfig(epochs=1)}
+ONE_EPOCH = {'fit': FitConfig(epochs=1)}
+FROZEN = {'unit': 'frozen_record'}
 BUILDS = {  # source and arguments
     'digits, k=30, one epoch': (Digits, {'k': 30, **ONE_EPOCH}),
+    'digits, epsilon=4, mixing': (
+        Digits,
+        {'privacy': DifferentialPrivacy(4.0, noise_seed=1)},
+    ),
     'digits, epsilon=4, histograms': (
         Digits,
-        {'epsilon': 4.0, 'private_args': {'form': 'histograms', 'noise_seed': 1}},
+        {'privacy': DifferentialPrivacy(4.0, form='histograms', noise_seed=1, **FROZEN)},
     ),
     'digits, epsilon=4, dp_sgd, two epochs': (
         Digits,
         {
-            'epsilon': 4.0,
-            'private_args': {'form': 'dp_sgd', 'noise_seed': 1, 'dp_sgd': {'epochs': 2}},
+            'privacy': DifferentialPrivacy(
+                4.0, form='dp_sgd', noise_seed=1, dp_sgd=DPSGDConfig(epochs=2), **FROZEN
+            )
         },
     ),
     'cora, k=30, one epoch': (Cora, {'k': 30, **ONE_EPOCH}),
     'digits, k=30': (Digits, {'k': 30}),
     'digits, epsilon=4, dp_sgd': (
         Digits,
-        {'epsilon': 4.0, 'private_args': {'form': 'dp_sgd', 'noise_seed': 1}},
+        {'privacy': DifferentialPrivacy(4.0, form='dp_sgd', noise_seed=1, **FROZEN)},
     ),
     'cora, k=30': (Cora, {'k': 30}),
 }

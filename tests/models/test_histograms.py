@@ -13,8 +13,15 @@ from torch_geometric_cgt.models.histograms import (
     TreeCounts,
     plan_histograms,
 )
-from torch_geometric_cgt.privacy import Gaussian
+from torch_geometric_cgt.models.tree_model import PER_TREE
+from torch_geometric_cgt.privacy import Entry, Gaussian, Queries
 from torch_geometric_cgt.privacy.accounting import Loss, epsilon_of
+from torch_geometric_cgt.privacy.stability import CHANGED_ROW
+
+
+def ask(sigma, generator=None):
+    """Queries for one histogram."""
+    return Queries([Entry('sequence model', 'trees', PER_TREE, Gaussian(sigma))], generator)
 
 
 def counts_of(tokens, shape, group):
@@ -34,13 +41,29 @@ def test_no_tree_moves_a_histogram_by_more_than_one(fan_outs, seed):
     tokens[-1] = 0  # a tree without null that fills one bin again and again
     group = torch.arange(6) % NUM_CLASSES
     keep = torch.arange(6)
-    hardly = 1e-7  # of noise
+    hardly = 1e-7  # any noise
     for i in (0, 5):
         rest = keep[keep != i]
         less = counts_of(tokens[rest], shape, group[rest])
         for whole, part in zip(counts_of(tokens, shape, group), less, strict=True):
-            moved = whole.noisy(hardly, rng()) - part.noisy(hardly, rng(1))
+            moved = whole.noisy('trees', ask(hardly)) - part.noisy('trees', ask(hardly))
             assert float(moved.norm()) <= 1 + 1e-4
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(0, 1000))
+def test_no_changed_tree_moves_a_histogram_by_more_than_the_root_of_two(fan_outs, seed):
+    shape = TreeShape.of(fan_outs)
+    tokens, other = draw_trees(6, shape, seed), draw_trees(6, shape, seed + 5000)
+    tokens[-1], other[-1] = 0, 1  # all counts of the tree go from one bin to another
+    group = torch.arange(6) % NUM_CLASSES
+    for i in (0, 5):
+        changed = tokens.clone()
+        changed[i] = other[i]
+        pairs = zip(counts_of(tokens, shape, group), counts_of(changed, shape, group), strict=True)
+        for before, after in pairs:
+            moved = before.noisy('trees', ask(1e-7)) - after.noisy('trees', ask(1e-7))
+            assert float(moved.norm()) <= CHANGED_ROW + 1e-4
 
 
 def test_a_histogram_of_trees_keeps_its_claim_and_half_the_noise_does_not():
@@ -53,7 +76,7 @@ def test_a_histogram_of_trees_keeps_its_claim_and_half_the_noise_does_not():
         counts = TreeCounts(
             tree.repeat_interleave(2), bins.flatten(), tree.numel(), (draws, 2), most=2
         )
-        return counts.noisy(sigma, rng(seed)).sum(dim=1)
+        return counts.noisy('trees', ask(sigma, rng(seed))).sum(dim=1)
 
     claim = epsilon_of([Loss(Gaussian(sigma), 1.0)], delta)[0]
     found = epsilon_lower_bound(scores(3, sigma, 0), scores(2, sigma, 1), delta)
@@ -75,6 +98,11 @@ def test_counts_by_hand():
     assert tokens_below.most == 4
     returns = second.count_returns()
     assert (returns.tree.tolist(), returns.bin.tolist()) == ([0], [3])  # two children, with return
+
+
+def test_entries_price_one_tree():
+    assert all(entry.changes == PER_TREE for entry in plan_histograms(3))
+    assert {type(entry.noise) for entry in plan_histograms(3)} == {Gaussian}
 
 
 def test_entries_of_deeper_trees_share_one_budget():

@@ -9,11 +9,9 @@ from torch_geometric_cgt.models.scenes import (
     Sharpness,
     TreeProbe,
     choose_draw,
-    find_scenes,
     find_sharpness,
     source_accuracy,
 )
-from torch_geometric_cgt.sampler import InNeighbors
 
 
 def make_table(seed=0, n=3000, num_classes=4, num_scenes=9):
@@ -75,19 +73,6 @@ def test_naming_a_scene_costs_its_conditional_entropy():
     share = count / count.sum(dim=1, keepdim=True)
     entropy = -float((count * share.clamp(min=1e-30).log()).sum() / count.sum())
     assert table.nll() == pytest.approx(entropy, rel=0.01)
-
-
-def test_scenes_hold_k_roots_and_tell_what_surroundings_tell(graph):
-    n = graph.num_nodes
-    cluster = torch.arange(n) % 20
-    codebook = torch.stack([graph.x[cluster == c].mean(dim=0) for c in range(20)])
-    root = torch.arange(n)
-    near = InNeighbors.from_edge_index(graph.edge_index, graph.num_nodes)
-    scene = find_scenes(cluster, codebook, near, root, graph.y, 6, 10, seed=0)
-    sizes = torch.bincount(scene, minlength=6)
-    assert scene.shape == (n,) and int(sizes.min()) >= 10 and sizes.numel() == 6
-    again = find_scenes(cluster, codebook, near, root, graph.y, 6, 10, seed=0)
-    assert torch.equal(scene, again)
 
 
 def naive_average(z, tokens, shape, null):

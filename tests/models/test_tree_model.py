@@ -1,14 +1,30 @@
-"""The interface of all models of trees: each is made again from its configuration and weights."""
+"""Models of trees are made again from configuration and weights, and noise must be paid for."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
-from tests.helpers.private_models import NUM_CLASSES, NUM_TOKENS, draw_trees, learn, make, rng
+from tests.helpers.private_models import (
+    NUM_CLASSES,
+    NUM_TOKENS,
+    draw_trees,
+    graph_of,
+    learn,
+    make,
+    rng,
+)
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.models import PRIVATE_MODELS, TREE_MODELS, TransformerModel, TreeSource
+from torch_geometric_cgt.models import (
+    PRIVATE_MODELS,
+    TREE_MODELS,
+    FitContext,
+    TransformerModel,
+    TreeSource,
+)
+from torch_geometric_cgt.privacy import DiscreteGaussian, Gaussian, Queries
 
 SHAPE = TreeShape.of([3, 2])
 NUM_TREES = 200
@@ -72,7 +88,7 @@ def test_models_with_a_price_have_entries(model):
 def test_scenes(model):
     y = torch.arange(60) % NUM_CLASSES
     scene = model.draw_scenes(y, rng())
-    if model.name == 'cgt':
+    if model.name in ('cgt', 'mixing'):
         assert scene is None and model.num_scenes == 1
     else:
         assert scene.shape == y.shape and 0 <= scene.min() <= scene.max() < model.num_scenes
@@ -111,3 +127,56 @@ def test_a_source_draws_one_tree_of_every_root():
     assert torch.equal(trees.y, y) and torch.equal(trees.split, split)
     assert (trees.num_tokens, trees.num_classes, trees.shape) == (4, 2, TreeShape.of([2]))
     trees.validate()
+
+
+@pytest.mark.parametrize('form', ['histograms', 'dp_sgd'])
+@pytest.mark.parametrize('fan_outs', [(3, 2), (2, 2, 2)])
+def test_drawn_trees_obey_the_null_rule_and_look_like_those_counted(form, fan_outs):
+    shape = TreeShape.of(fan_outs)
+    y = torch.arange(800) % NUM_CLASSES
+    tokens = draw_trees(800, shape)
+    # Trees of label 0 have low tokens, those of label 1 high ones.
+    real = tokens < NUM_TOKENS
+    tokens[real] = (tokens % 2 + 2 * y[:, None])[real]
+    model, entries = make(form, 800, shape)
+    with pytest.raises(ValueError, match='call fit'):
+        model.sample(y)
+    learn(model, tokens, y, entries, rng())
+    drawn = model.sample(y, rng(1))
+    assert shape.check_nulls(drawn < NUM_TOKENS) and (drawn[:, 0] < NUM_TOKENS).all()
+    of_label = [(drawn[y == c] // 2)[drawn[y == c] < NUM_TOKENS] == c for c in (0, 1)]
+    assert min(float(x.double().mean()) for x in of_label) > 0.8
+    share = [float((t < NUM_TOKENS).double().mean()) for t in (tokens, drawn)]
+    assert abs(share[0] - share[1]) < 0.05
+
+
+@pytest.mark.parametrize('form', PRIVATE_MODELS)
+def test_noise_that_was_not_paid_for_is_refused(form):
+    shape = TreeShape.of((3, 2))
+    tokens, y = draw_trees(800, shape), torch.arange(800) % NUM_CLASSES
+    model, entries = make(form, 800, shape)
+    with pytest.raises(ValueError, match="no entry 'root tokens per label'"):
+        learn(model, tokens, y, entries[1:], rng())
+    other = replace(entries[0], noise=DiscreteGaussian(1.0))
+    with pytest.raises(ValueError, match='another mechanism than the one that runs'):
+        learn(model, tokens, y, [other, *entries[1:]], rng())
+    twice = replace(entries[0], count=2)
+    with pytest.raises(ValueError, match='another mechanism than the one that runs'):
+        learn(model, tokens, y, [twice, *entries[1:]], rng())
+    assert model.entries()[0].noise == Gaussian(1.0)
+    learn(model, tokens, y, entries, rng())
+    assert model.entries() == entries  # the noise that was added
+
+
+@pytest.mark.parametrize('form', PRIVATE_MODELS)
+def test_every_query_of_a_model_is_in_its_entries(form):
+    shape = TreeShape.of((3, 2))
+    tokens, y = draw_trees(200, shape), torch.arange(200) % NUM_CLASSES
+    model, entries = make(form, 200, shape, epochs=1.0)
+    queries = Queries(entries, rng())
+    sizes = (model.num_tokens, model.num_classes, model.shape)
+    graph = graph_of(tokens[:, 0], y)
+    source = TreeSource(lambda index, _: tokens[index], y, 0 * y, *sizes, graph=graph)
+    model.fit(source, FitContext(queries=queries))
+    asked = [answer.name for answer in queries.answers]
+    assert sorted(asked) == sorted(e.name for e in entries if type(e.noise) is Gaussian)

@@ -5,17 +5,16 @@ import torch
 
 from tests.helpers.builds import builds
 from tests.helpers.graphs import random_graph
-from tests.helpers.private import QUICK_DP_SGD, private_dataset
+from tests.helpers.private import FROZEN, QUICK_DP_SGD, private_dataset
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.audit.rebuild import config_of
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import SourceError
-from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline
-from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline, cache_name
+from torch_geometric_cgt.pipeline.pipeline import BuildConfig
 from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
-from torch_geometric_cgt.pipeline.private import pretrain, shared_weights
+from torch_geometric_cgt.pipeline.public_start import pretrain, shared_weights
 from torch_geometric_cgt.pipeline.source import check_source
-from torch_geometric_cgt.release.cache import cache_name
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 
 
@@ -25,7 +24,7 @@ def public():
 
 
 def make(graph, tmp_path, **private_args):
-    promise = {'form': 'dp_sgd', 'dp_sgd': QUICK_DP_SGD, **private_args}
+    promise = {'form': 'dp_sgd', 'dp_sgd': QUICK_DP_SGD, **FROZEN, **private_args}
     return private_dataset(graph, tmp_path, **promise)
 
 
@@ -38,7 +37,7 @@ def test_a_public_start_is_declared(graph, public, tmp_path):
     assert named['fingerprint'] in sentence
     (entry,) = [e for e in card.ledger['entries'] if e['name'] == 'public pre-training']
     assert entry['noise'] is None and named['fingerprint'] in entry['note']
-    assert entry['cost'] == {'record': 0.0} and 19 < card.epsilon <= 20
+    assert entry['cost'] == {'frozen_record': 0.0} and 19 < card.epsilon <= 20
     dataset.save(tmp_path / 'release')
     assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == card
     without = make(graph, tmp_path)  # another build, which declares nothing
@@ -49,7 +48,9 @@ def test_a_public_start_is_declared(graph, public, tmp_path):
 
 def test_the_name_of_a_build_tells_public_graphs_apart(graph, public):
     def name(**private_args):
-        config = BuildConfig(privacy=DifferentialPrivacy(20.0, form='dp_sgd', **private_args))
+        config = BuildConfig(
+            privacy=DifferentialPrivacy(20.0, form='dp_sgd', **FROZEN, **private_args)
+        )
         return cache_name(check_source(graph), config)
 
     other = random_graph(num_nodes=200, seed=2)
@@ -61,7 +62,8 @@ def test_the_model_starts_from_it(graph, public, tmp_path, monkeypatch):
     starts = []
 
     def start(**private_args):
-        config = DifferentialPrivacy(20.0, form='dp_sgd', dp_sgd=QUICK_DP_SGD, **private_args)
+        promise = {'form': 'dp_sgd', 'dp_sgd': QUICK_DP_SGD, **FROZEN, **private_args}
+        config = DifferentialPrivacy(20.0, **promise)
         run = PrivatePipeline(
             check_source(graph),
             BuildConfig(num_neighbors=(3, 2), privacy=config),
@@ -102,15 +104,24 @@ def test_pretraining_learns_and_follows_from_its_seed(public):
     assert float((first['streams.norm.weight'] - 1).abs().max()) > 0.01  # it starts with ones
 
 
-def test_it_is_refused_for_histograms(graph, public, tmp_path):
-    with pytest.raises(ValueError, match="'public' is for form='dp_sgd'"):
-        make(graph, tmp_path, public=public, form='histograms')
-    with pytest.raises(ValueError, match="'histograms' was chosen"):
-        make(graph, tmp_path, public=public, form='auto')
+def test_it_is_refused_for_models_without_weights(graph, public, tmp_path):
+    for form in ('histograms', 'mixing', 'rows'):
+        with pytest.raises(ValueError, match="'public' is for form='dp_sgd'"):
+            make(graph, tmp_path, public=public, form=form)
+
+
+@pytest.mark.parametrize('promise', [FROZEN, {'unit': 'edge'}, {'max_degree': 5}])
+def test_it_chooses_the_model_with_weights(public, promise):
     plan = PrivatePlan(
-        PublicNumbers(2485, 2485, 7, TreeShape.of([5, 5])), DifferentialPrivacy(10.0, public=public)
+        PublicNumbers(20_000, 20_000, 7, TreeShape.of([5, 5])),
+        DifferentialPrivacy(40.0, public=public, **promise),
     )
-    assert 'public pre-training' in [entry.name for entry in plan.entries()]  # auto is DP-SGD
+    assert plan.form == 'dp_sgd'
+    assert 'public pre-training' in [entry.name for entry in plan.entries()]
+    with pytest.raises(
+        ValueError, match=r"form='dp_sgd' learns from computation graphs.*Set 'max_d"
+    ):
+        DifferentialPrivacy(40.0, public=public)  # for nodes of any degree
 
 
 def test_the_source_itself_is_not_public(graph, tmp_path):

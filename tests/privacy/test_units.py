@@ -1,12 +1,20 @@
+import math
 from itertools import product
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.privacy import CappedSample
-from torch_geometric_cgt.privacy.units import group_size
+from torch_geometric_cgt.privacy import UNITS, CappedSample
+from torch_geometric_cgt.privacy.units import (
+    HISTOGRAM,
+    ONE_COUNT,
+    SUMS,
+    check_unit,
+    group_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +89,35 @@ def test_groups():
     assert group_size('edge', 'edge') == 1
 
 
+def test_units_by_name():
+    for unit in UNITS:
+        check_unit(unit)
+    assert UNITS[0] == 'node'  # the default comes first
+    for name in ('record', 'graph', ''):
+        with pytest.raises(ValueError, match=rf"must be one of 'node', .*got '{name}'"):
+            check_unit(name)
+
+
+def test_rows_of_one_node_move_sums_and_histograms_as_stated():
+    """A row of length one in one of two bins is removed, or replaced by another one."""
+    angles = torch.linspace(0, 2 * math.pi, 25, dtype=torch.double)
+    rows = torch.stack([angles.cos(), angles.sin()], dim=1)
+    bins = torch.eye(2, dtype=torch.double)
+    none = torch.zeros(1, 2, dtype=torch.double)
+    for values, bounds in ((rows, SUMS), (bins, HISTOGRAM)):
+        assert float(torch.cdist(values, none).max()) == pytest.approx(bounds['node'])
+        assert float(torch.cdist(values, values).max()) == pytest.approx(bounds['attributes'])
+    for bounds in (ONE_COUNT, HISTOGRAM, SUMS):
+        assert set(bounds) == set(UNITS) and bounds['edge'] == 0
+
+
 def test_what_is_not_known_is_not_guessed():
     with pytest.raises(LedgerError, match=r"One 'node' may be in any number.*CappedSample"):
         group_size('record', 'node')
     with pytest.raises(LedgerError, match=r'does not bound the cost of one .record.'):
         group_size('edge', 'record')
-    with pytest.raises(ValueError, match=r"must be one of 'record', 'edge', 'node' .got 'graph'"):
-        group_size('record', 'graph')
+    for unit in ('graph', 'attributes', 'frozen_record'):
+        with pytest.raises(LedgerError, match=rf"'{unit}' is not a unit of a ledger before"):
+            group_size('record', unit)
     with pytest.raises(ValueError, match=r"'max_parents' must be a positive integer .got 0"):
         CappedSample(0, 2)

@@ -2,9 +2,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torch_geometric_cgt.quantizer.private_centers import grow_prefix_trees, shrink_means
+from torch_geometric_cgt.privacy import Entry, Gaussian, Queries
+from torch_geometric_cgt.quantizer.private_centers import (
+    PREFIXES,
+    grow_prefix_trees,
+    shrink_means,
+)
 
-EXACT = 0.125  # noise of this width is zero but once in 10^13 draws
+EXACT = 1e-4  # noise of this width changes no decision if thresholds are between integers
+
+
+def counts(sigma, depth, generator=None):
+    """Queries for one count per level."""
+    noise = Gaussian(sigma)
+    return Queries([Entry('clustering', PREFIXES, {'node': 1.0}, noise, 1 + depth)], generator)
 
 
 def test_tree_by_hand():
@@ -12,17 +23,17 @@ def test_tree_by_hand():
     tree = torch.tensor([0] * 8 + [1] * 3 + [-1])
     bits = torch.tensor([[0, 0], [0, 0], [0, 1], [0, 1], [1, 0], [1, 1], [1, 1], [1, 1]])
     bits = torch.cat([bits, torch.tensor([[0, 0], [1, 0], [1, 1], [0, 0]])]).bool()
-    leaves = grow_prefix_trees(tree, 2, bits, 2, EXACT)
+    leaves = grow_prefix_trees(tree, 2, bits, 1.5, counts(EXACT, 2))
     # Label 1 stays whole (its halves are 1 and 2), as does prefix 1 of label 0 (halves 1 and 3).
     assert leaves.index.tolist() == [2, 2, 3, 3, 1, 1, 1, 1, 0, 0, 0, -1]
-    assert leaves.count.tolist() == [3, 4, 2, 2]
+    assert leaves.count.round().tolist() == [3, 4, 2, 2]
     assert leaves.tree.tolist() == [1, 0, 0, 0]
 
 
 def test_without_bits_the_trees_are_leaves():
     tree = torch.tensor([2, 0, 0])
-    leaves = grow_prefix_trees(tree, 3, torch.zeros(3, 0, dtype=torch.bool), 1, EXACT)
-    assert leaves.index.tolist() == [2, 0, 0] and leaves.count.tolist() == [2, 0, 1]
+    leaves = grow_prefix_trees(tree, 3, torch.zeros(3, 0).bool(), 1, counts(EXACT, 0))
+    assert leaves.index.tolist() == [2, 0, 0] and leaves.count.round().tolist() == [2, 0, 1]
 
 
 @settings(max_examples=30, deadline=None)
@@ -32,22 +43,24 @@ def test_leaves_are_a_partition(seed, depth, num_trees, leaf_min):
     tree = torch.randint(-1, num_trees, (100,), generator=rng)
     bits = torch.rand(100, depth, generator=rng) < 0.5
     for sigma in (EXACT, 4.0):
-        leaves = grow_prefix_trees(tree, num_trees, bits, leaf_min, sigma, rng)
+        queries = counts(sigma, depth, rng)
+        leaves = grow_prefix_trees(tree, num_trees, bits, leaf_min - 0.5, queries)
+        assert len(queries.answers) <= 1 + depth
         known = tree >= 0
         assert torch.equal(leaves.index >= 0, known)
         assert torch.equal(leaves.tree[leaves.index[known]], tree[known])
         sizes = torch.bincount(leaves.index[known], minlength=leaves.count.numel())
         assert sizes.numel() == leaves.count.numel() <= num_trees << depth
         if sigma == EXACT:
-            assert torch.equal(sizes, leaves.count)
+            assert torch.equal(sizes, leaves.count.round().long())
             whole = torch.bincount(leaves.tree, minlength=num_trees)[leaves.tree] == 1
             assert bool((sizes[~whole] >= leaf_min).all())
 
 
 def test_two_draws_of_the_noise_give_two_trees():
     tree, bits = torch.zeros(200, dtype=torch.long), torch.rand(200, 6) < 0.5
-    counts = [grow_prefix_trees(tree, 1, bits, 10, 5.0).count.tolist() for _ in range(2)]
-    assert counts[0] != counts[1]
+    found = [grow_prefix_trees(tree, 1, bits, 10, counts(5.0, 6)).count.tolist() for _ in range(2)]
+    assert found[0] != found[1]
 
 
 def test_without_noise_nothing_moves():

@@ -6,7 +6,7 @@ import torch
 
 from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger
+from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger, Queries
 from torch_geometric_cgt.quantizer import PrivateKMeans
 from torch_geometric_cgt.quantizer.private_kmeans_plan import STAGES
 
@@ -30,8 +30,9 @@ def words(num_rows=900, num_classes=3, seed=0):
 def fitted(x, y, sigma=1.0, seed=0, **arguments):
     """All mechanisms with the same noise, without the time that a calibration takes."""
     arguments = {'per_label': True, 'epsilon': 4.0, **arguments}
-    solver = PrivateKMeans(generator=rng(seed), **arguments)
-    return solver.fit(x, y, solver.plan(len(x), int(y.max()) + 1).entries(sigma))
+    solver = PrivateKMeans(**arguments)
+    entries = solver.plan(len(x), int(y.max()) + 1).entries(sigma)
+    return solver.fit(x, y, Queries(entries, rng(seed)))
 
 
 def purity(labels, y):
@@ -70,27 +71,90 @@ def test_entries_cost_the_budget(per_label, epsilon):
     x, y = words()
     found = PrivateKMeans(epsilon, DELTA, per_label=per_label, generator=rng()).fit(x, y)
     ledger = Ledger(STAGES, found.entries_)
-    for unit in ('node', 'record'):
+    for unit in ('node', 'frozen_record'):
         assert 0.98 * epsilon < ledger.total(unit, DELTA).epsilon <= epsilon
-    assert Ledger(STAGES, found.entries_).total('edge', DELTA).epsilon == 0
+    assert ledger.total('edge', DELTA).epsilon == 0
+    assert ledger.total('attributes', DELTA).epsilon > 1.4 * epsilon
+
+
+@pytest.mark.parametrize('per_label', [False, True])
+def test_entries_cost_the_budget_of_attributes(per_label):
+    x, y = words()
+    solver = PrivateKMeans(9.0, DELTA, per_label=per_label, unit='attributes', generator=rng())
+    ledger = Ledger(STAGES, solver.fit(x, y).entries_)
+    assert 0.98 * 9 < ledger.total('attributes', DELTA).epsilon <= 9
+    nodes = PrivateKMeans(9.0, DELTA, per_label=per_label).plan(len(x), 3)
+    assert solver.plan(len(x), 3).num_clusters <= nodes.num_clusters  # more noise, fewer clusters
 
 
 def test_a_ledger_of_more_stages_decides_on_the_noise():
     x, y = words()
     solver = PrivateKMeans(4.0, DELTA, per_label=True, generator=rng())
     ledger = Ledger([*STAGES, 'labels'], solver.plan(len(x), 3).entries())
-    ledger.add(Entry('labels', 'histogram', 'node', noise=Gaussian(1.0), share=1.0))
+    ledger.add(Entry('labels', 'histogram', {'node': 1.0}, Gaussian(1.0), share=1.0))
     ledger = ledger.calibrate(Budget(4.0, DELTA, 'node'))
     own = [entry for entry in ledger.entries if entry.stage != 'labels']
-    found = solver.fit(x, y, own)
+    found = solver.fit(x, y, Queries(own, rng()))
     assert found.entries_ == own
     rho = [e.count * e.noise.concentrated(1.0) for e in ledger.entries if e.noise]
     assert rho[-1] == pytest.approx(sum(rho) / 2, rel=0.02)  # half of the shares
     with pytest.raises(LedgerError, match="does not pay for 'median length'"):
-        solver.fit(x, y, own[:1])
+        solver.fit(x, y, Queries(own[:1]))
     other = [replace(e, count=e.count + (e.name == 'prefix counts')) for e in own]
     with pytest.raises(LedgerError, match="does not pay for 'prefix counts'"):
-        solver.fit(x, y, other)
+        solver.fit(x, y, Queries(other))
+    cheaper = [replace(e, changes={**e.changes, 'node': 0.5}) if e.noise else e for e in own]
+    with pytest.raises(LedgerError, match=r"'median length'.*8 runs, change by one node 1.0"):
+        solver.fit(x, y, Queries(cheaper))
+
+
+@pytest.mark.parametrize('per_label', [False, True])
+@pytest.mark.parametrize('space', ['features', 'projected'])
+def test_every_query_is_paid_for_and_none_is_left_out(per_label, space):
+    x, y = words(300)
+    solver = PrivateKMeans(8.0, per_label=per_label, space=space)
+    entries = solver.plan(300, 3).entries()
+    queries = Queries(entries, rng())
+    solver.fit(x, y, queries)
+    asked = [answer.name for answer in queries.answers]
+    assert set(asked) == {entry.name for entry in entries if entry.noise}
+    for entry in entries:
+        if entry.name == 'prefix counts':  # a tree may stop growing before its largest depth
+            assert 1 <= asked.count(entry.name) <= entry.count
+        elif entry.noise:
+            assert asked.count(entry.name) == entry.count
+
+
+@pytest.mark.parametrize('per_label', [False, True])
+@pytest.mark.parametrize('space', ['features', 'projected'])
+@pytest.mark.parametrize('unit', ['node', 'attributes'])
+def test_no_row_moves_an_exact_result_by_more_than_its_entry(per_label, space, unit):
+    """All queries are asked again, with the answers of the first run, about other rows."""
+    x, y = words(60)
+    x[0], x[1], x[2, 5] = 0.0, 1e4, -30.0  # nothing, far too long, one huge word
+    solver = PrivateKMeans(30.0, per_label=per_label, space=space, unit=unit)
+    entries = solver.plan(60, 3).entries(0.5)
+    made = Queries(entries, rng())
+    solver.fit(x, y, made)
+    largest = {entry.name: entry.changes[unit] for entry in entries if entry.noise}
+
+    def exact(x, y):
+        again = Queries(entries, None, made.answers)
+        solver.fit(x, y, again, num_labels=3)
+        return [answer.exact.double() * answer.grid for answer in again.answers]
+
+    before, reached = exact(x, y), dict.fromkeys(largest, 0.0)
+    for row in range(0, 60, 3):
+        other_x, other_y = x.clone(), y.clone()
+        other_x[row], other_y[row] = 0.0, -1
+        if unit == 'attributes':
+            other_x[row] = -x[row] if row % 2 else x[(row + 7) % 60]
+            other_y[row] = (y[row] + 1) % 3
+        for answer, a, b in zip(made.answers, before, exact(other_x, other_y), strict=True):
+            moved = float((a - b).norm())
+            assert moved <= largest[answer.name] * (1 + 1e-9), answer.name
+            reached[answer.name] = max(reached[answer.name], moved / largest[answer.name])
+    assert min(reached.values()) > 0.5  # the bounds are not far away
 
 
 def canary_scores(sigma, there, fits=250):
@@ -137,7 +201,7 @@ def test_noise_is_fresh_unless_a_generator_is_given():
     x, y = words(300)
     solver = PrivateKMeans(4.0, DELTA, per_label=True)
     entries = solver.plan(300, 3).entries()
-    fresh = [solver.fit(x, y, entries).cluster_centers_ for _ in range(2)]
+    fresh = [solver.fit(x, y, Queries(entries)).cluster_centers_ for _ in range(2)]
     assert fresh[0].shape != fresh[1].shape or not np.allclose(*fresh)
     assert np.array_equal(*(fitted(x, y, seed=5).cluster_centers_ for _ in range(2)))
 
@@ -147,9 +211,7 @@ def test_rows_without_label_are_assigned_but_move_no_centre():
     y = y.clone()
     y[300:] = -1
     other = x.clone()
-    other[300:] = torch.rand(300, 60, generator=rng())
-    norms = x.norm(dim=1, keepdim=True)
-    other[300:] *= (norms / other.norm(dim=1, keepdim=True))[300:]  # the median length stays
+    other[300:] = x[300:].roll(1, dims=1)  # words of another label; lengths stay
     first, second = (fitted(rows, y) for rows in (x, other))
     assert np.array_equal(first.cluster_centers_, second.cluster_centers_)
     assert len(first.labels_) == 600
@@ -187,5 +249,5 @@ def test_repr_names_every_parameter():
     assert repr(PrivateKMeans(2.0, per_label=True)) == (
         'PrivateKMeans(epsilon=2.0, delta=None, n_clusters=None, per_label=True, '
         "space='features', n_components=None, num_steps=3, nonnegative=False, "
-        'accept_large_delta=False, random_state=0, generator=None)'
+        "accept_large_delta=False, unit='node', random_state=0, generator=None)"
     )

@@ -1,4 +1,4 @@
-"""Releases and caches: what leaves the house, and what is refused."""
+"""Releases and the cache of builds: what they hold, and what is refused."""
 
 import json
 import shutil
@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from tests.helpers.builds import builds, damage
-from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt import (
+    SyntheticCGTDataset,
+)
 from torch_geometric_cgt.errors import CorruptFileError
 
 
@@ -74,3 +76,17 @@ def test_a_release_that_lies_about_its_tokens_is_refused(graph, cached, tmp_path
     write_release(tmp_path / 'bad', Release(trees, release.codebook, release.card))
     with pytest.raises(CorruptFileError, match='token lies outside'):
         SyntheticCGTDataset.load(tmp_path / 'bad')
+
+
+@pytest.mark.parametrize('how', ['truncate', 'flip', 'remove'])
+@pytest.mark.parametrize(
+    'name', ['card.json', 'private.json', 'release.safetensors', 'private.safetensors']
+)
+def test_damaged_cache_is_refused_and_can_be_built_again(graph, cached, name, how):
+    before = SyntheticCGTDataset(graph, **cached)
+    (folder,) = builds(cached['root'])
+    damage(folder / name, how)
+    with pytest.raises(CorruptFileError, match='force_reload=True'):
+        SyntheticCGTDataset(graph, **cached)
+    again = SyntheticCGTDataset(graph, **cached, force_reload=True)
+    assert torch.equal(again.tokens, before.tokens)

@@ -8,7 +8,7 @@ from torch_geometric_cgt import SyntheticCGTDataset
 
 
 def test_noise_with_a_seed_guarantees_nothing(graph, tmp_path):
-    seeded = private_dataset(graph, tmp_path, form='histograms', noise_seed=0)
+    seeded = private_dataset(graph, tmp_path, noise_seed=0)
     card = seeded.privacy
     assert len(card.guaranteed) == 1 and card.guaranteed[0].startswith('Nothing is guaranteed')
     assert 'same build would be' in card.not_guaranteed[0]
@@ -23,7 +23,7 @@ def test_noise_with_a_seed_guarantees_nothing(graph, tmp_path):
 
 
 def test_secret_noise_has_a_guarantee(graph, tmp_path):
-    secret = private_dataset(graph, tmp_path, form='histograms')
+    secret = private_dataset(graph, tmp_path)
     assert 'differentially private' in secret.privacy.guaranteed[0]
     sentences = secret.privacy.guaranteed + secret.privacy.not_guaranteed
     assert not any('seed' in sentence for sentence in sentences)
@@ -37,9 +37,9 @@ def test_secret_noise_has_a_guarantee(graph, tmp_path):
 
 
 def test_a_card_for_edges_says_that_features_are_not_covered(graph, tmp_path):
-    edge = private_dataset(graph, tmp_path, form='histograms', unit='edge').privacy.not_guaranteed
+    edge = private_dataset(graph, tmp_path, unit='edge').privacy.not_guaranteed
     assert any('Features and labels are not covered' in sentence for sentence in edge)
-    node = private_dataset(graph, tmp_path, form='histograms', unit='node').privacy.not_guaranteed
+    node = private_dataset(graph, tmp_path, unit='node').privacy.not_guaranteed
     assert not any('not covered' in sentence for sentence in node)
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.cells import FACTS, by_key, pair_cell, some_cells
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey, add_cell, read_cells
-from torch_geometric_cgt.cli.main import main
+from torch_geometric_cgt.benchmark.cells import Cell, add_cell, read_cells
+from torch_geometric_cgt.benchmark.experiments import CellKey
+from torch_geometric_cgt.cli import main
 from torch_geometric_cgt.report.benchmark_results import (
     Note,
     Results,

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.cells import by_key, pair_cell
 from torch_geometric_cgt.benchmark.cells import add_cell
 from torch_geometric_cgt.benchmark.variants import PAPER
-from torch_geometric_cgt.cli.main import main
+from torch_geometric_cgt.cli import main
 from torch_geometric_cgt.report.benchmark_results import Results, read_same_settings
 
 MODELS = {'GCN': 0.9, 'SGC': 0.7}

@@ -5,8 +5,8 @@ import pytest
 
 from tests.helpers.cells import FACTS, by_key, pair_cell, some_cells
 from tests.helpers.pages import CHROMIUM, Page, look
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey
-from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
+from torch_geometric_cgt.benchmark.cells import Cell
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, CellKey
 from torch_geometric_cgt.report.benchmark_results import Results
 from torch_geometric_cgt.report.html_pages import render_benchmark
 

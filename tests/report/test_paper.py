@@ -3,8 +3,7 @@ from collections import Counter
 import pytest
 
 from tests.helpers.cells import table_of
-from torch_geometric_cgt.benchmark.cells import CellKey
-from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
+from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS, CellKey
 from torch_geometric_cgt.benchmark.metrics import agreement
 from torch_geometric_cgt.benchmark.variants import PAPER as PAPER_FORM
 from torch_geometric_cgt.benchmark.variants import reidentification_of

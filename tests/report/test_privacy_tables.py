@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 
 from tests.helpers.cells import by_key, pair_cell, table_of
 from torch_geometric_cgt.benchmark import measure_cell
-from torch_geometric_cgt.benchmark.cells import CellKey
 from torch_geometric_cgt.benchmark.experiments import (
     BenchmarkConfig,
+    CellKey,
     GraphSpec,
     graph_of,
 )
@@ -28,9 +28,9 @@ from torch_geometric_cgt.transforms import AddAttributeNoise, AddRandomEdges, Dr
 
 def test_variants_of_privacy_by_name():
     assert find_variant('clusters epsilon=2.5').promise(7) == KAnonymity(7, cluster_epsilon=2.5)
-    private = DifferentialPrivacy(1e6, form='dp_sgd')
+    private = DifferentialPrivacy(1e6, unit='frozen_record', form='dp_sgd')
     assert find_variant('dp-sgd epsilon=1e6').promise(7) == private
-    private = DifferentialPrivacy(10, form='histograms')
+    private = DifferentialPrivacy(10, unit='frozen_record', form='histograms')
     assert find_variant('histograms epsilon=10').promise(7) == private
     noise, edges = find_variant('attribute noise x5 + edge addition x2').perturb(3)
     assert (type(noise), noise.factor, noise.seed) == (AddAttributeNoise, 5, 3)

@@ -4,9 +4,8 @@ from itertools import combinations
 import pytest
 import torch
 
-from torch_geometric_cgt.data import TreeShape, tokens_of
-from torch_geometric_cgt.sampler import InNeighbors, neighbors, sample_positions, sample_trees
-from torch_geometric_cgt.sampler.neighbors import smooth
+from torch_geometric_cgt.data import InNeighbors, TreeShape, tokens_of
+from torch_geometric_cgt.sampler import TreeDraws, neighbors, sample_positions, sample_trees
 
 # The trees of a seed: they stay the same bytes in every version.
 TREES = [
@@ -80,21 +79,6 @@ def test_same_seed_same_trees():
     assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
 
 
-def test_edges_of_rows_and_of_a_subgraph():
-    edge_index = torch.tensor([[1, 2, 3, 0, 3], [0, 0, 0, 2, 2]])
-    graph = InNeighbors.from_edge_index(edge_index, 4, keep_edge=True)
-    assert graph.target.tolist() == [0, 0, 0, 2, 2]
-    rows = graph.rows(torch.tensor([2, -1, 0, 2]))
-    assert rows.ptr.tolist() == [0, 2, 2, 5, 7]
-    assert rows.source.tolist() == [0, 3, 1, 2, 3, 0, 3]
-    assert rows.edge.tolist() == [3, 4, 0, 1, 2, 3, 4]
-    kept = graph.keep(torch.tensor([False, True, True, False, True]))
-    assert kept.ptr.tolist() == [0, 2, 2, 3, 3] and kept.source.tolist() == [2, 3, 3]
-    within = graph.within(torch.tensor([0, 2, 3]))
-    assert within.ptr.tolist() == [0, 2, 4, 4] and within.source.tolist() == [1, 2, 0, 2]
-    assert within.edge.tolist() == [1, 2, 3, 4]
-
-
 def test_no_roots():
     graph = InNeighbors.from_edge_index(torch.tensor([[1], [0]]), 2)
     assert sample_trees(graph, torch.empty(0).long(), TreeShape.of([2, 1])).shape == (0, 5)
@@ -147,14 +131,13 @@ def test_tokens_of_trees_with_nulls():
     assert torch.equal(columns.t(), tokens)
 
 
-def test_smoothing_by_hand():
-    z = torch.tensor([[0.0], [6.0], [12.0]])
-    edge_index = torch.tensor([[1, 2], [0, 1]])  # 1 -> 0, 2 -> 1
-    once = torch.tensor([[3.0], [9.0], [12.0]])
-    twice = torch.tensor([[6.0], [10.5], [12.0]])
-    graph = InNeighbors.from_edge_index(edge_index, 3)
-    assert torch.equal(smooth(z, graph, 1), once)
-    assert torch.equal(smooth(z, graph), twice)
-    nobody = InNeighbors.from_edge_index(edge_index[:, :0], 3)
-    assert torch.equal(smooth(z, nobody), z)
-    assert smooth(z, None) is z
+def test_draws_are_new_trees_of_the_same_roots():
+    root, shape, rng = torch.tensor([12, 0, 1, 4, 5]), TreeShape.of([3, 2]), torch.Generator()
+    draws = TreeDraws(small_graph(), root, shape, torch.arange(13) // 2, 7)
+    index = torch.tensor([1, 2, 3, 4, 0])
+    nodes = draws.nodes(index, rng.manual_seed(0))
+    assert nodes.tolist() == TREES
+    tokens = draws.tokens(index, rng.manual_seed(0))
+    assert torch.equal(tokens, tokens_of(nodes, torch.arange(13) // 2, 7))
+    again = draws.tokens(index, rng)
+    assert torch.equal(again[:, 0], tokens[:, 0]) and not torch.equal(again, tokens)

@@ -208,9 +208,9 @@ def test_wrong_task_weight(wrong):
 
 def test_more_memory_than_there_is_is_refused_before_it_is_taken(monkeypatch):
     from torch_geometric_cgt.errors import NotEnoughMemoryError
-    from torch_geometric_cgt.utils import memory
+    from torch_geometric_cgt.utils import checks
 
-    monkeypatch.setattr(memory, 'available_memory', lambda device='cpu': 1000)
+    monkeypatch.setattr(checks, 'available_memory', lambda device='cpu': 1000)
     with pytest.raises(NotEnoughMemoryError, match=r'GiB are available: .*'):
         Quantize(k=5)(Data(x=torch.randn(500, 80)))
 

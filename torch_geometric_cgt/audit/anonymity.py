@@ -9,14 +9,20 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_geometric_cgt.audit.check import Check, verdict
+from torch_geometric_cgt.audit.check import ABOVE, Check, verdict
 from torch_geometric_cgt.audit.records import Records
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.models.path_support import PathSupport
-from torch_geometric_cgt.quantizer import cluster_means, label_homogeneity
+from torch_geometric_cgt.quantizer import label_homogeneity, protected_means, value_support
 from torch_geometric_cgt.release.card import Card
 
 TOLERANCE = 1e-4  # of the largest feature
+NAMES = ('Size of groups', 'Codewords are means', 'Statements of the card')
+NO_GROUPS = (
+    'The cluster assignment (the group of each source node) is not available. Run the audit where '
+    'the release was built, or give the folder of the build with --root.'
+)
+SUPPORT = 'Support of paths'
 BINS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 1000)  # the lower ends
 
 
@@ -26,9 +32,10 @@ def check_groups(
     data: Data,
     cluster: Tensor | None = None,
 ) -> list[Check]:
-    r"""Checks that every codeword is the mean of at least :math:`k` source nodes
-    and that the card states the facts, if the cluster assignment is available.
-    Otherwise, shows the number on the card.
+    r"""Checks that every codeword is the mean of at least :math:`k` source nodes,
+    protected as the card states, and that the card states the facts. Without the
+    cluster assignment, nothing can be counted; only a card that contradicts
+    itself is above the limit.
 
     Args:
         card (Card): What the release guarantees.
@@ -39,24 +46,17 @@ def check_groups(
     """
     assert card.k is not None and card.k_reached is not None
     origin = f'the promise of the card: k = {card.k}'
+    if cluster is None and card.k_reached < card.k:
+        says = 'The size of the smallest group, as the card itself states it.'
+        reached = float(card.k_reached)
+        return [Check(NAMES[0], ABOVE, reached, says, float(card.k), origin)]
     if cluster is None:
-        return [
-            Check(
-                'Size of groups',
-                verdict(card.k_reached >= card.k),
-                float(card.k_reached),
-                'The size of the smallest group, as stated on the card. Not checked: the cluster '
-                'assignment (the group of each source node) is not available, so only the number '
-                'on the card is shown.',
-                float(card.k),
-                origin,
-            )
-        ]
+        return [Check.unchecked(name, NO_GROUPS) for name in NAMES]
     sizes = torch.bincount(cluster.long(), minlength=codebook.size(0))
     return [
         Check(
-            'Size of groups',
-            verdict(int(sizes.min()) >= card.k),
+            NAMES[0],
+            verdict(False, int(sizes.min()) < card.k),
             float(sizes.min()),
             f'The size of the smallest of {sizes.numel()} groups, counted on the source. '
             f'{int((sizes < card.k).sum())} have fewer than {card.k} nodes.',
@@ -64,27 +64,38 @@ def check_groups(
             origin,
             details={'sizes': sizes.tolist()},
         ),
-        _check_means(codebook, data, cluster, sizes),
+        _check_means(card, codebook, data, cluster, sizes),
         _check_card(card, data, cluster, sizes),
     ]
 
 
-def _check_means(codebook: Tensor, data: Data, cluster: Tensor, sizes: Tensor) -> Check:
-    r"""Checks that each codeword is the mean of its cluster."""
+def _check_means(card: Card, codebook: Tensor, data: Data, cluster: Tensor, sizes: Tensor) -> Check:
+    r"""Checks that each codeword is the mean of its cluster, protected as the card states."""
     present = sizes > 0
-    names = present.cumsum(0) - 1
-    means = cluster_means(data.x, names[cluster.long()], int(present.sum()))
-    apart = (means.double() - codebook[present].double()).abs().max()
-    scale = max(1e-12, float(means.abs().max()))
-    value = float(apart) / scale
-    return Check(
-        'Codewords are means',
-        verdict(value <= TOLERANCE and bool(present.all())),
-        value,
+    names = (present.cumsum(0) - 1)[cluster.long()]
+    own, num_clusters = codebook[present].double(), int(present.sum())
+    support, step = card.min_value_support, card.rounding
+    means = protected_means(data.x, names, num_clusters, support, step)
+    value = float((means.double() - own).abs().max()) / max(1e-12, float(means.abs().max()))
+    rare = 0
+    if support is not None:
+        rare = int(((value_support(data.x, names, num_clusters) < support) & (own != 0)).sum())
+    rules = [] if support is None else [f'without what fewer than {support} members have']
+    rules += [] if step is None else [f'rounded to multiples of {step:.3g} scales']
+    says = (
         'The largest difference between a codeword (a feature vector of the release) and the mean '
-        'of its group, relative to the largest mean.',
+        f'of its group{"".join(f", {rule}" for rule in rules)}, relative to the largest mean.'
+    )
+    if support is not None:
+        says += f' {rare} values of codewords belong to fewer than {support} members.'
+    return Check(
+        NAMES[1],
+        verdict(False, value > TOLERANCE or not bool(present.all()) or rare > 0),
+        value,
+        says,
         TOLERANCE,
         'tolerance for rounding',
+        details={'values_below_support': rare},
     )
 
 
@@ -104,8 +115,8 @@ def _check_card(card: Card, data: Data, cluster: Tensor, sizes: Tensor) -> Check
         if abs(getattr(card, name) - value) > 1e-3
     ]
     return Check(
-        'Statements of the card',
-        verdict(not wrong),
+        NAMES[2],
+        verdict(False, bool(wrong)),
         float(len(wrong)),
         'The number of statements on the card that differ from what was counted on the source'
         + (f': {"; ".join(wrong)}.' if wrong else f' (counted: {", ".join(counted)}).'),
@@ -124,6 +135,8 @@ class Support:
         k (int): The support that counts as enough.
         share_of_trees (float): The share of trees in which all paths have
             enough support.
+        share_of_rare (float): The share of trees with a path that some source
+            roots have, but not enough.
         share_of_paths (list[float]): For each layer, the share of slots whose
             path has enough support.
         unseen (list[float]): For each layer, the share of slots whose path has
@@ -138,6 +151,7 @@ class Support:
 
     k: int
     share_of_trees: float
+    share_of_rare: float
     share_of_paths: list[float]
     unseen: list[float]
     least: int
@@ -147,7 +161,8 @@ class Support:
     num_draws: int
 
     def check(self, min_support: int | None = None, origin: str = '') -> Check:
-        r"""A verdict if a support is required, else a description.
+        r"""Above the limit if a path has less support than required. Without a
+        requirement, paths that few source nodes have are found, within the limit.
 
         Args:
             min_support (int, optional): The support that every path must
@@ -162,10 +177,18 @@ class Support:
             f'nodes from the root down to one node.'
         )
         if min_support is None:
-            return Check('Support of paths', 'descriptive', self.share_of_trees, f'{says} {origin}')
+            return Check(
+                SUPPORT,
+                verdict(self.share_of_rare > 0, False),
+                self.share_of_rare,
+                f'The share of generated trees with a path that at least one and fewer than '
+                f'{self.k} source nodes have. Whoever knows these nodes may recognise them. {says}',
+                None,
+                origin,
+            )
         return Check(
-            'Support of paths',
-            verdict(self.least >= min_support),
+            SUPPORT,
+            verdict(False, self.least < min_support),
             float(self.least),
             f'The number of source nodes that have the rarest path of the release. {says}',
             float(min_support),
@@ -201,6 +224,7 @@ def path_support(trees: TokenTrees, source: Records, k: int) -> Support:
     return Support(
         k,
         _share(enough.all(dim=1)),
+        _share(((counts > 0) & ~enough).any(dim=1)),
         shares,
         unseen,
         int(counts[real].min()),

@@ -3,16 +3,24 @@ r"""The most that an attack may show under an (epsilon, delta) claim."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 
-from torch_geometric_cgt.audit.epsilon_bounds import largest_bound
+from torch_geometric_cgt.audit.one_run import ClaimFamily, Family, GaussianFamily
 from torch_geometric_cgt.privacy.ledger import Ledger
 from torch_geometric_cgt.release.card import Card
 
 MAX_EPSILON = 1.0  # where the card claims nothing
-COVERING = ('record', 'node')  # the units whose claims also hold for one record
-DELTAS = tuple(10.0**-i for i in range(3, 10))
+DELTAS = (1e-2, 1e-4, 1e-6, 1e-8)  # at which the curve of a claim is computed
+RECORD = ('frozen_record', 'record')  # one unit, by its present and its former name
+# For each attacked unit, the claims that cover it, and how many protected units it takes to make
+# that difference: another attribute, or one edge less, is a node that is removed and added again.
+COVERED_BY = {
+    'node': {'node': 1},
+    'attributes': {'attributes': 1, 'node': 2},
+    'edge': {'edge': 1, 'node': 2},
+    'frozen_record': {**dict.fromkeys(RECORD, 1), 'node': 1},
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class Limit:
         is_claim (bool, optional): Whether the card or the auditor states the
             limit; otherwise it is a convention. (default: :obj:`True`)
         unit (str, optional): The unit of the claim.
-            (default: :obj:`"record"`)
+            (default: :obj:`"node"`)
         ledger (Ledger, optional): The mechanisms behind the claim.
             (default: :obj:`None`)
     """
@@ -39,62 +47,69 @@ class Limit:
     delta: float
     origin: str
     is_claim: bool = True
-    unit: str = 'record'
+    unit: str = 'node'
     ledger: Ledger | None = None
 
     @classmethod
-    def of(cls, card: Card, max_epsilon: float | None = None) -> Limit:
-        r"""The limit that a card claims, or a convention where it claims none.
-        A claim for edges does not count: the attacks target records, which
-        have features, a label and several edges.
+    def of(cls, card: Card, max_epsilon: float | None = None, attacked: str = 'node') -> Limit:
+        r"""The limit that a card claims for an attacked unit, or a convention where
+        it claims none.
 
         Args:
             card (Card): What the release guarantees.
             max_epsilon (float, optional): A limit that replaces the one of the
                 card. (default: :obj:`None`)
+            attacked (str, optional): The unit of the attack: :obj:`"node"`,
+                :obj:`"attributes"`, :obj:`"edge"` or :obj:`"frozen_record"`.
+                (default: :obj:`"node"`)
         """
         delta = card.delta or 0.0
         if max_epsilon is not None:
             if not (max_epsilon >= 0 and math.isfinite(max_epsilon)):
                 raise ValueError(f"'max_epsilon' must be a number >= 0 (got {max_epsilon})")
             origin = f'asked for: epsilon = {max_epsilon:.3g}, delta = {delta:.2g}'
-            return cls(max_epsilon, delta, origin)
-        if card.epsilon is not None and card.protects in COVERING:
-            stated = f'epsilon = {card.epsilon:.3g}, delta = {delta:.2g} for a {card.protects}'
-            origin, ledger = f'the claim of the card: {stated}', _ledger_of(card)
-            return cls(card.epsilon, delta, origin, unit=card.protects, ledger=ledger)
+            return cls(max_epsilon, delta, origin, unit=attacked)
+        if attacked not in COVERED_BY:
+            raise ValueError(f"'attacked' must be one of {list(COVERED_BY)} (got '{attacked}')")
+        times = COVERED_BY[attacked].get(card.protects or '', 0)
+        if card.epsilon is not None and times:
+            return cls._claimed(card, times)
         what = 'no differential privacy'
         if card.epsilon is not None:
-            what = f'differential privacy for the {card.protects} only'
+            what = f'differential privacy for the unit {_plain(card.protects)} only'
         return cls(
             MAX_EPSILON,
             0.0,
             f'a convention, since the card claims {what}: an attack counts as a leak if '
             f'epsilon = {MAX_EPSILON:g} would rule it out',
             is_claim=False,
+            unit=attacked,
         )
 
-    def at(self, delta: float) -> Limit:
-        r"""The same claim at another delta, computed from its ledger.
+    @classmethod
+    def _claimed(cls, card: Card, times: int) -> Limit:
+        r"""The claim of a card for one or two of its units."""
+        epsilon, delta, unit = card.epsilon, card.delta or 0.0, card.protects or ''
+        assert epsilon is not None
+        stated = f'epsilon = {epsilon:.3g}, delta = {delta:.2g} for the unit {_plain(unit)}'
+        origin = f'the claim of the card: {stated}'
+        if times == 1:
+            return cls(epsilon, delta, origin, unit=unit, ledger=_ledger_of(card))
+        delta = min(1.0, (1 + math.exp(min(epsilon, 700))) * delta)
+        origin += f'; the attack takes two of them, epsilon = {2 * epsilon:.3g}'
+        return cls(2 * epsilon, delta, origin, unit=unit)
 
-        Args:
-            delta (float): The failure probability.
+    def family(self) -> tuple[Family, float]:
+        r"""The form of the claim that canaries test, and its parameter. A ledger
+        gives an :math:`\epsilon` for every :math:`\delta`; the Gaussian curve that
+        lies above all of them is tested. Otherwise, only one pair is known.
         """
-        if delta == self.delta or not self.is_claim:
-            return self
-        if self.ledger is None:
-            if delta > self.delta:  # a larger delta makes the claim weaker
-                return self
-            raise ValueError(
-                f'A claim at delta = {self.delta:.2g} says nothing about delta = {delta:.2g} '
-                f'unless its ledger is known'
-            )
-        epsilon = self.ledger.total(self.unit, delta).epsilon
-        origin = (
-            f'{self.origin}. At delta = {delta:.2g}, where canaries can refute more, its ledger '
-            f'gives epsilon = {epsilon:.3g}'
-        )
-        return replace(self, epsilon=epsilon, delta=delta, origin=origin)
+        if self.ledger is None or not 0 < self.delta < 1:
+            return ClaimFamily(self.delta if self.is_claim else 0.0), self.epsilon
+        pairs = [(self.epsilon, self.delta)]
+        pairs += [(self.ledger.total(self.unit, delta).epsilon, delta) for delta in DELTAS]
+        mu = max(GaussianFamily(delta).parameter(epsilon) for epsilon, delta in pairs)
+        return GaussianFamily(self.delta), mu
 
     def scope(self, attacked: str) -> str:
         r"""What an attack on one unit leaves out of a claim for another unit, as
@@ -103,10 +118,12 @@ class Limit:
         Args:
             attacked (str): The unit of the attack.
         """
-        if not self.is_claim or self.unit == attacked or self.unit == 'record':
+        if not self.is_claim or self.unit == attacked or attacked not in RECORD:
+            return ''
+        if self.unit in RECORD:
             return ''
         return (
-            f'The attack is on one {attacked}: its features, its label and its own computation '
+            f'The attack is on one record: its features, its label and its own computation '
             f'graph. The claim is for a {self.unit}. It also covers the computation graphs of '
             f'other nodes in which the {self.unit} occurs; these are not attacked.'
         )
@@ -146,31 +163,12 @@ class Limit:
         return 1 - (1 - self.delta) ** 2 / (1 + math.exp(min(self.epsilon, 700)))
 
 
-def sharpest(limit: Limit, num_canaries: int, confidence: float = 0.95) -> Limit:
-    r"""The same claim at the delta where canaries have the best chance to refute
-    it: the largest possible bound exceeds the claim by most, or falls short of
-    it by least.
-
-    A mechanism with noise has an epsilon for every delta. At the delta of a
-    card, close to :math:`1 / n`, even many canaries show little, since the
-    claim allows a mechanism to reveal one of them. At a smaller delta the
-    claimed epsilon is somewhat larger, and the bound can be much larger. The
-    choice depends on public numbers only.
-
-    Args:
-        limit (Limit): The claim. Without a ledger it is returned as it is.
-        num_canaries (int): The number of canaries.
-        confidence (float, optional): The confidence of the audit.
-            (default: :obj:`0.95`)
-    """
-    if limit.ledger is None:
-        return limit
-    known = [limit, *(limit.at(delta) for delta in DELTAS if delta < limit.delta)]
-    return max(known, key=lambda x: largest_bound(num_canaries, x.delta, confidence) - x.epsilon)
-
-
 def _ledger_of(card: Card) -> Ledger | None:
     r"""The ledger of a card, if it has one and its totals can be computed."""
     if card.ledger is None or find_spec('dp_accounting') is None:
         return None
     return Ledger.from_dict(card.ledger, verify=False)
+
+
+def _plain(unit: str | None) -> str:
+    return f"'{(unit or 'none').replace('_', ' ')}'"

@@ -190,12 +190,27 @@ def model_scores(
     if isinstance(model, TransformerModel):
         found, name = _log_likelihood(model, records.draws[0]), 'loss'
     else:
-        size = min(MAX_TREES, MORE_TREES * len(trees))
-        chosen = trees.select(torch.randint(len(trees), (size,), generator=rng))
-        parts = [model.sample(y, rng) for y in chosen.y.long().split(BLOCK)]
-        drawn = replace(chosen, tokens=torch.cat(parts))
+        drawn = draw_more(model, trees, rng)
+        assert drawn is not None
         found, name = BackoffDensity(drawn).mean_log_prob(records.draws), 'draws'
     return {name: found, f'calibrated {name}': found - expected}
+
+
+def draw_more(model: TreeModel, trees: TokenTrees, rng: torch.Generator) -> TokenTrees | None:
+    r"""Many new trees of a model with the labels of released ones; :obj:`None` for
+    models with a likelihood, which do not need them.
+
+    Args:
+        model (TreeModel): The fitted model.
+        trees (TokenTrees): The released trees.
+        rng (torch.Generator): The source of randomness.
+    """
+    if isinstance(model, TransformerModel):
+        return None
+    size = min(MAX_TREES, MORE_TREES * len(trees))
+    chosen = trees.select(torch.randint(len(trees), (size,), generator=rng))
+    parts = [model.sample(y, rng) for y in chosen.y.long().split(BLOCK)]
+    return replace(chosen, tokens=torch.cat(parts))
 
 
 def _log_likelihood(model: TransformerModel, trees: TokenTrees) -> Tensor:

@@ -1,55 +1,77 @@
-r"""Attacks on a build: membership and attribute inference, and canaries."""
+r"""Attacks on a build: who was in its source, which edges, and what it reveals about them."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.audit.attack_limit import Limit
 from torch_geometric_cgt.audit.attack_scores import (
-    BackoffDensity,
     codebook_score,
+    draw_more,
     expected_log_prob,
     model_scores,
     release_scores,
     sums_score,
 )
-from torch_geometric_cgt.audit.canaries import CanaryAudit, canary_audit, insert_canaries
-from torch_geometric_cgt.audit.check import Check, verdict
-from torch_geometric_cgt.audit.estimates import Estimate, difference, proportion
-from torch_geometric_cgt.audit.membership import (
-    Membership,
+from torch_geometric_cgt.audit.canaries import Canaries, CanaryAudit, canary_audit, insert_canaries
+from torch_geometric_cgt.audit.codebook_attack import SCORES as CODEBOOK_SCORES
+from torch_geometric_cgt.audit.codebook_attack import codebook_scores
+from torch_geometric_cgt.audit.edge_inference import edge_inference, pair_scores
+from torch_geometric_cgt.audit.member_split import (
     MemberSplit,
-    membership_inference,
+    hold_out_edges,
     random_members,
     split_members,
 )
+from torch_geometric_cgt.audit.membership import MIN_GROUP, Membership, membership_inference
+from torch_geometric_cgt.audit.neighbours import undirected_pairs
+from torch_geometric_cgt.audit.one_run import Family
 from torch_geometric_cgt.audit.rebuild import Mechanism, scaled_to
-from torch_geometric_cgt.audit.records import Records, projected, records_of
-from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.audit.records import (
+    Records,
+    nearest_codeword,
+    projected,
+    records_of,
+    take_rows,
+)
+from torch_geometric_cgt.audit.risks import Risk, measure_risks
+from torch_geometric_cgt.audit.shadows import NUM_SHADOWS, record_scores, shadow_score
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 NUM_DRAWS = 4  # trees of each record
 MAX_RECORDS = 2000  # members, and as many others
-CANARY_SCORES = ('sums', 'codebook', 'calibrated', 'closest', 'calibrated loss', 'calibrated draws')
-ATTRIBUTES = {
-    'label': 'the features and the neighbourhood of a node, but not its label,',
-    'cluster': 'the label and the neighbourhood of a node, but not the cluster of its features,',
-}
+HELD_OUT = 0.1  # share of the connections between members that a build does not see
+CANARY_SCORES = (
+    'sums',
+    'codebook',
+    'calibrated',
+    'closest',
+    'neighbours',
+    'calibrated loss',
+    'calibrated draws',
+)
 
 
 @dataclass(frozen=True)
 class Attacks:
-    r"""The results of membership and attribute inference on one build."""
+    r"""The results of all attacks on one build.
+
+    Args:
+        unit (str): The unit of membership.
+        membership (Membership): Attacks that tell members from others.
+        edges (Membership or str): Attacks that tell edges of the build from
+            edges that were removed, or why there are none.
+        risks (list[Risk]): Singling out, linkability and inference.
+    """
 
     unit: str
     membership: Membership
-    attributes: list[AttributeInference]
+    edges: Membership | str
+    risks: list[Risk]
 
 
 def audit_build(
@@ -60,16 +82,18 @@ def audit_build(
     seed: int = 0,
     confidence: float = 0.95,
     max_records: int = MAX_RECORDS,
+    num_shadows: int = NUM_SHADOWS,
 ) -> Attacks:
     r"""Builds from a random half of a source with the same parameters, and
-    attacks that build.
+    attacks that build. A tenth of the edges of this half are left out, too.
 
     Args:
         source (Source): The checked source graph.
         config (BuildConfig): The parameters of the build in question.
         mechanism (callable): Makes a build from a source and parameters.
         unit (str, optional): Whether to split by :obj:`"node"` or by
-            :obj:`"record"`, see :meth:`~torch_geometric_cgt.audit.membership.split_members`.
+            :obj:`"frozen_record"`, see
+            :meth:`~torch_geometric_cgt.audit.member_split.split_members`.
             (default: :obj:`"node"`)
         seed (int, optional): The seed of the split and of all draws.
             (default: :obj:`0`)
@@ -77,10 +101,21 @@ def audit_build(
             (default: :obj:`0.95`)
         max_records (int, optional): The largest number of members, and of
             others, to attack. (default: :obj:`2000`)
+        num_shadows (int, optional): The number of shadow builds, zero for none.
+            (default: :obj:`4`)
     """
     split = split_members(source, random_members(source, unit, derive_seed(seed, 'halves')), unit)
+    split = hold_out_edges(split, HELD_OUT, derive_seed(seed, 'edges'))
     built = mechanism(split.members, scaled_to(config, split.members, source))
-    return attack(split, built, seed, confidence, max_records)
+
+    def shadows(node: Tensor) -> dict[str, Tensor]:
+        if num_shadows < 1:
+            return {}
+        target = record_scores(split, built, node, seed)
+        more = (source, config, mechanism, unit, node, target, num_shadows, seed)
+        return {'shadows': shadow_score(*more)}
+
+    return attack(split, built, seed, confidence, max_records, shadows)
 
 
 def attack(
@@ -89,6 +124,7 @@ def attack(
     seed: int = 0,
     confidence: float = 0.95,
     max_records: int = MAX_RECORDS,
+    further: Callable[[Tensor], dict[str, Tensor]] | None = None,
 ) -> Attacks:
     r"""Attacks a build whose members are known.
 
@@ -100,25 +136,62 @@ def attack(
             (default: :obj:`0.95`)
         max_records (int, optional): The largest number of members, and of
             others, to attack. (default: :obj:`2000`)
+        further (callable, optional): Returns further scores by name for some
+            nodes of the whole source. (default: :obj:`None`)
     """
     rng = torch.Generator().manual_seed(derive_seed(seed, 'attack'))
-    trees = built.trees
-
-    def draw(source: Source) -> Records:
-        order = torch.randperm(source.root.numel(), generator=rng)[:max_records]
-        root = source.root[order.sort().values]
-        source = projected(source, built.projection)
-        return records_of(source, root, built.codebook, trees.shape, NUM_DRAWS, rng)
-
-    members, others = draw(split.members), draw(split.others)
-    records = Records.cat([members, others])
-    is_member = torch.arange(len(records)) < len(members)
+    drawn, nodes, rows = [], [], []
+    for side, mask in ((split.members, split.is_member), (split.others, ~split.is_member)):
+        order = torch.randperm(side.root.numel(), generator=rng)[:max_records]
+        root = side.root[order.sort().values]
+        shape = built.trees.shape
+        graph = projected(side, built.projection)
+        drawn.append(records_of(graph, root, built.codebook, shape, NUM_DRAWS, rng))
+        nodes.append(mask.nonzero().view(-1)[root] if split.unit == 'node' else root)
+        features = take_rows(graph.data.x, root)
+        rows.append(features if features.layout == torch.strided else features.to_sparse_coo())
+    records = Records.cat(drawn)
+    is_member = torch.arange(len(records)) < len(drawn[0])
     expected = expected_log_prob(records)
     scores = _scores(built, records, expected, rng)
+    for name in CODEBOOK_SCORES:  # the population is members and others alike
+        known = torch.cat(rows)
+        scores[f'codebook {name}'] = codebook_scores(built.codebook, known, known, name)
+    scores |= further(torch.cat(nodes)) if further is not None else {}
     membership = membership_inference(records, is_member, scores, expected, confidence, seed)
-    each = 1 - (1 - confidence) / len(ATTRIBUTES)
-    attributes = [attribute_inference(name, trees, records, is_member, each) for name in ATTRIBUTES]
-    return Attacks(split.unit, membership, attributes)
+    risks = measure_risks(built.trees, built.codebook, records, is_member, confidence, seed)
+    edges = _attack_edges(split, built, confidence, max_records, seed)
+    return Attacks(split.unit, membership, edges, risks)
+
+
+def _attack_edges(
+    split: MemberSplit, built: Build, confidence: float, max_pairs: int, seed: int
+) -> Membership | str:
+    if split.held_out is None:
+        return (
+            'Edges of the source that the release was made without are needed, and none are '
+            'known: leave --members out, so that a new build is made without some edges.'
+        )
+    inside = undirected_pairs(split.members.data)
+    if min(len(inside), len(split.held_out)) < MIN_GROUP:
+        return (
+            f'The half of the source has too few edges: {len(inside)} were kept and '
+            f'{len(split.held_out)} removed, and {MIN_GROUP} of each are needed.'
+        )
+    graph = projected(split.members, built.projection).data
+    token = built.cluster
+    if token is None:
+        token = nearest_codeword(graph.x, built.codebook)[0]
+    return edge_inference(
+        built.trees,
+        token.long(),
+        graph.y,
+        inside,
+        split.held_out,
+        confidence,
+        max_pairs,
+        derive_seed(seed, 'pairs'),
+    )
 
 
 def audit_canaries(
@@ -126,9 +199,10 @@ def audit_canaries(
     config: BuildConfig,
     mechanism: Mechanism,
     num_canaries: int = 100,
-    delta: float = 0.0,
+    family: Family | None = None,
     seed: int = 0,
     confidence: float = 0.95,
+    unit: str = 'node',
 ) -> CanaryAudit:
     r"""Builds from the source with about half of some canaries, and guesses
     from the result which ones they were.
@@ -139,29 +213,60 @@ def audit_canaries(
         mechanism (callable): Makes a build from a source and parameters.
         num_canaries (int, optional): The number of canaries.
             (default: :obj:`100`)
-        delta (float, optional): The claimed failure probability.
-            (default: :obj:`0.0`)
+        family (GaussianFamily or ClaimFamily, optional): The form of the
+            claim, see :meth:`Limit.family`. (default: :obj:`None`)
         seed (int, optional): The seed of canaries, coins and draws.
             (default: :obj:`0`)
         confidence (float, optional): The probability that the bound holds.
             (default: :obj:`0.95`)
+        unit (str, optional): The unit of the canaries, see
+            :meth:`insert_canaries`. (default: :obj:`"node"`)
     """
-    canaries = insert_canaries(source, num_canaries, config.shape, derive_seed(seed, 'canaries'))
+    made_from = derive_seed(seed, 'canaries')
+    canaries = insert_canaries(source, num_canaries, config.shape, made_from, unit)
     built = mechanism(canaries.inside, config)
     rng = torch.Generator().manual_seed(derive_seed(seed, 'canary trees'))
+    find = _edge_canary_scores if unit == 'edge' else _node_canary_scores
+    scores = find(source, canaries, built, rng)
+    return canary_audit(canaries.coin, scores, family, confidence, unit=unit)
+
+
+def _edge_canary_scores(
+    _: Source, canaries: Canaries, built: Build, rng: torch.Generator
+) -> dict[str, Tensor]:
+    every = projected(canaries.every, built.projection).data
+    token = nearest_codeword(every.x, built.codebook)[0]
+    scores = pair_scores(built.trees, token, every.y, canaries.which)
+    if built.model is not None:
+        more = draw_more(built.model, built.trees, rng)
+        if more is not None:
+            drawn = pair_scores(more, token, every.y, canaries.which)
+            scores |= {f'{name}, more trees': score for name, score in drawn.items()}
+    return scores
+
+
+def _node_canary_scores(
+    source: Source, canaries: Canaries, built: Build, rng: torch.Generator
+) -> dict[str, Tensor]:
     shape, every = built.trees.shape, projected(canaries.every, built.projection)
-    records = records_of(every, canaries.node, built.codebook, shape, NUM_DRAWS, rng)
+    x, y, node = every.data.x, every.data.y, canaries.which
+    records = records_of(every, node, built.codebook, shape, NUM_DRAWS, rng)
     known = projected(source, built.projection)
     population = records_of(known, source.root, built.codebook, shape, 1, rng)
-    expected = expected_log_prob(records, population)
-    scores = _scores(built, records, expected, rng)
+    scores = _scores(built, records, expected_log_prob(records, population), rng)
     if built.seen:
         del scores['codebook']
-        scores['sums'] = sums_score(built.seen, every.data.x, every.data.y, canaries.node)
+        scores['sums'] = sums_score(built.seen, x, y, node)
     else:
-        scores['codebook'] = codebook_score(built.codebook, every.data.x, canaries.node)
-    chosen = {name: scores[name] for name in CANARY_SCORES if name in scores}
-    return canary_audit(canaries.coin, chosen, delta, confidence)
+        scores['codebook'] = codebook_score(built.codebook, x, node)
+    if canaries.unit != 'frozen_record':  # canaries are in the trees of their neighbours
+        child, parent = every.data.edge_index
+        pairs = torch.stack([parent, child], dim=1)[torch.isin(child, node)]
+        token = nearest_codeword(x, built.codebook)[0]
+        lift = pair_scores(built.trees, token, y, pairs)['pairs with label']
+        total = torch.zeros(y.numel(), dtype=lift.dtype).index_add_(0, pairs[:, 1], lift)
+        scores['neighbours'] = total[node]
+    return {name: scores[name] for name in CANARY_SCORES if name in scores}
 
 
 def _scores(
@@ -171,117 +276,3 @@ def _scores(
     if built.model is not None:
         found |= model_scores(built.model, built.trees, records, expected, rng)
     return found
-
-
-@dataclass(frozen=True)
-class AttributeInference:
-    r"""How often an attribute is guessed correctly.
-
-    Args:
-        attribute (str): What is guessed.
-        members (Estimate): The share of correct guesses for members.
-        others (Estimate): The share for others.
-        advantage (Estimate): The difference.
-        prior (float): The share of records that have the most frequent value
-            of the release.
-    """
-
-    attribute: str
-    members: Estimate
-    others: Estimate
-    advantage: Estimate
-    prior: float
-
-    def check(self, limit: Limit) -> Check:
-        r"""Fails if members are guessed better than the limit allows."""
-        most = limit.highest_gain(self.others.low, self.others.high)
-        return Check(
-            f'Attribute inference: {self.attribute}',
-            verdict(self.advantage.low <= most),
-            self.advantage.value,
-            f'An attacker who knows {ATTRIBUTES[self.attribute]} guesses the missing part '
-            f'correctly for {self.members.value:.1%} of members and for {self.others.value:.1%} of '
-            f'others, whose records the build did not contain (always guessing the most frequent '
-            f'value: {self.prior:.1%}). The value is the difference between members and others. '
-            f'What can be guessed for others as well is knowledge about the population.',
-            most,
-            limit.origin,
-            self.advantage.low,
-            self.advantage.high,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        r"""All fields, for a JSON file."""
-        return asdict(self)
-
-
-def attribute_inference(
-    attribute: str,
-    trees: TokenTrees,
-    records: Records,
-    is_member: Tensor,
-    confidence: float = 0.95,
-) -> AttributeInference:
-    r"""Guesses an attribute of each record from released trees by Bayes' rule.
-
-    Args:
-        attribute (str): :obj:`"label"` or :obj:`"cluster"`.
-        trees (TokenTrees): The released trees.
-        records (Records): Members and others.
-        is_member (torch.Tensor): The mask of the members, ``[n]``.
-        confidence (float, optional): The probability that an interval covers
-            its value. (default: :obj:`0.95`)
-    """
-    guess = guess_label if attribute == 'label' else guess_cluster
-    truth = records.y if attribute == 'label' else records.draws[0].tokens[:, 0]
-    released = trees.y if attribute == 'label' else trees.tokens[:, 0]
-    right = guess(trees, records) == truth
-    hits = [(int(right[mask].sum()), int(mask.sum())) for mask in (is_member, ~is_member)]
-    members, others = (proportion(hit, total, confidence) for hit, total in hits)
-    return AttributeInference(
-        attribute,
-        members,
-        others,
-        difference(hits[0], hits[1], confidence),
-        float((truth == released.long().mode().values).double().mean()),
-    )
-
-
-def guess_label(trees: TokenTrees, records: Records) -> Tensor:
-    r"""The most likely label of each record given its tree, ``[n]``."""
-    model = BackoffDensity(trees)
-    prior = model.label_log_prob(trees.num_classes)
-    by_label = []
-    for label in range(trees.num_classes):
-        y = torch.full_like(records.y, label)
-        draws = [replace(draw, y=y) for draw in records.draws]
-        by_label.append(prior[label] + model.mean_log_prob(draws))
-    return torch.stack(by_label).argmax(dim=0)
-
-
-def guess_cluster(trees: TokenTrees, records: Records) -> Tensor:
-    r"""The most likely token of each root given its label and the rest of its
-    tree, ``[n]``, among the root tokens that the release has for the label;
-    :obj:`-1` where it has none.
-    """
-    model = BackoffDensity(trees)
-    best = torch.full((len(records),), -math.inf, dtype=torch.double)
-    guess = torch.full((len(records),), -1)
-    for token in trees.tokens[:, 0].long().unique().tolist():
-        labels = trees.y[trees.tokens[:, 0] == token].unique()
-        rows = torch.isin(records.y, labels).nonzero().view(-1)
-        if rows.numel() == 0:
-            continue
-        draws = [_with_root(draw.select(rows), token) for draw in records.draws]
-        log_prob = model.mean_log_prob(draws)
-        better = log_prob > best[rows]
-        best[rows[better]] = log_prob[better]
-        guess[rows[better]] = token
-    return guess
-
-
-def _with_root(trees: TokenTrees, token: int) -> TokenTrees:
-    r"""The same trees with another token at the root."""
-    tokens = trees.tokens.clone()
-    tokens[:, 0] = token
-    return replace(trees, tokens=tokens)

@@ -1,8 +1,9 @@
-r"""Membership inference: can an attacker tell who was in the source?"""
+r"""Membership inference: how well scores tell members from others."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import math
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
-from torch_geometric.data import Data
-from torch_geometric.utils import subgraph
 
 from torch_geometric_cgt.audit.attack_limit import Limit
-from torch_geometric_cgt.audit.check import Check, verdict
+from torch_geometric_cgt.audit.check import AREA, Accusation, Check, TooFewError, verdict
 from torch_geometric_cgt.audit.estimates import (
     Estimate,
     TruePositives,
@@ -25,91 +24,13 @@ from torch_geometric_cgt.audit.estimates import (
     threshold_of,
     true_positives,
 )
-from torch_geometric_cgt.audit.records import Records, take_rows
-from torch_geometric_cgt.errors import SourceError
-from torch_geometric_cgt.pipeline.source import Source
-from torch_geometric_cgt.quantizer.class_probabilities import fit_linear
+from torch_geometric_cgt.audit.records import Records
+from torch_geometric_cgt.utils.linear import fit_linear
 
-UNITS = ('node', 'record')
-FALSE_POSITIVES = (0.01, 0.001)
+FALSE_POSITIVES = (0.1, 0.01, 0.001)
 GROUP_SHARE = 0.05  # of all records
 MIN_GROUP = 20  # members and others, for a group to be measured
 NUM_FOLDS = 5
-
-
-@dataclass(frozen=True)
-class MemberSplit:
-    r"""A source in two parts, of which a build sees the first one.
-
-    Args:
-        members (Source): The part that is built from.
-        others (Source): The part that is left out.
-        unit (str): What is left out: :obj:`"node"` for nodes with all their
-            edges, :obj:`"record"` for computation graphs of nodes that stay in
-            the graph as neighbours.
-    """
-
-    members: Source
-    others: Source
-    unit: str
-
-
-def split_members(source: Source, members: Tensor, unit: str = 'node') -> MemberSplit:
-    r"""Splits a source into members and others.
-
-    By :obj:`"node"`, each part is the subgraph of its own nodes. By
-    :obj:`"record"`, each part is the whole graph with the labels of its own
-    roots only. If the split is random, only a build that depends on single
-    members can tell the parts apart.
-
-    Args:
-        source (Source): The checked source graph.
-        members (torch.Tensor): The mask of the members, ``[N]``.
-        unit (str, optional): :obj:`"node"` or :obj:`"record"`.
-            (default: :obj:`"node"`)
-    """
-    num_nodes = int(source.data.num_nodes or 0)
-    if unit not in UNITS:
-        raise ValueError(f"'unit' must be one of {UNITS} (got '{unit}')")
-    if members.dtype != torch.bool or members.shape != (num_nodes,):
-        raise ValueError(
-            f"'members' must be a mask of {num_nodes} nodes "
-            f'(got {members.dtype} of shape {list(members.shape)})'
-        )
-    part = _subgraph if unit == 'node' else _own_labels
-    split = MemberSplit(part(source, members), part(source, ~members), unit)
-    for side, what in ((split.members, 'a member'), (split.others, "outside of 'members'")):
-        if side.root.numel() == 0:
-            raise SourceError(f'No labelled node of the source is {what}')
-    return split
-
-
-def random_members(source: Source, unit: str, seed: int) -> Tensor:
-    r"""A random half of the nodes as a mask ``[N]``; for records, a random half
-    of the labelled nodes.
-    """
-    num_nodes = int(source.data.num_nodes or 0)
-    candidate = source.root if unit == 'record' else torch.arange(num_nodes)
-    perm = torch.randperm(candidate.numel(), generator=torch.Generator().manual_seed(seed))
-    mask = torch.zeros(num_nodes, dtype=torch.bool)
-    mask[candidate[perm[: candidate.numel() // 2]]] = True
-    return mask
-
-
-def _subgraph(source: Source, mask: Tensor) -> Source:
-    data, node = source.data, mask.nonzero().view(-1)
-    edge_index, _ = subgraph(
-        mask, data.edge_index, relabel_nodes=True, num_nodes=int(data.num_nodes or 0)
-    )
-    part = Data(x=take_rows(data.x, node), edge_index=edge_index, y=data.y[mask])
-    split = None if source.split is None else source.split[mask]
-    return replace(source, data=part, split=split)
-
-
-def _own_labels(source: Source, mask: Tensor) -> Source:
-    data = source.data
-    part = Data(x=data.x, edge_index=data.edge_index, y=data.y.masked_fill(~mask, -1))
-    return replace(source, data=part)
 
 
 @dataclass(frozen=True)
@@ -125,6 +46,17 @@ class Attack:
 
 
 @dataclass(frozen=True)
+class Measured:
+    r"""One number of one attack, its limit, and the privacy loss that it proves."""
+
+    attack: Attack
+    estimate: Estimate
+    threshold: float
+    epsilon: float
+    rate: TruePositives | None = None
+
+
+@dataclass(frozen=True)
 class Membership:
     r"""All attacks on all groups of records.
 
@@ -133,38 +65,65 @@ class Membership:
         confidence (float): The probability that the intervals of all attacks
             hold together.
         curves (dict[str, list]): The ROC curve of each score over all records.
+        title (str, optional): The name of the checks.
+            (default: :obj:`"Membership inference"`)
+        whom (str, optional): What is told from others.
+            (default: :obj:`"members"`)
     """
 
     attacks: list[Attack]
     confidence: float
     curves: dict[str, list[tuple[float, float]]]
+    title: str = 'Membership inference'
+    whom: str = 'members'
+
+    def accusations(self) -> list[Accusation]:
+        r"""All attacks at all rates, to choose the strongest one from."""
+        return [
+            _accusation(self, attack, rate)
+            for attack in self.attacks
+            for rate in attack.true_positives.values()
+            if rate is not None
+        ]
 
     def checks(self, limit: Limit) -> list[Check]:
-        r"""One check of the area and one of each share of false positives. A
-        check fails if the interval of any attack lies above the limit.
-        """
-        found = [(attack.area, limit.max_auc, attack) for attack in self.attacks]
-        checks = [self._check('area under the curve', found, limit)]
-        for rate in FALSE_POSITIVES:
-            measured = [(attack.true_positives[rate], attack) for attack in self.attacks]
-            found = [(t.share, limit.highest(t.others.high), attack) for t, attack in measured if t]
-            if found:
-                name = f'true positives at {rate:.1%} false positives'
-                checks.append(self._check(name, found, limit))
-        return checks
+        r"""One check of the areas under the curves, and one of the members that are
+        found at low rates of false positives. A check is above the limit if the
+        interval of any attack lies above it.
 
-    def _check(self, name: str, found: list[tuple[Estimate, float, Attack]], limit: Limit) -> Check:
-        estimate, threshold, attack = max(found, key=lambda item: item[0].low - item[1])
+        Args:
+            limit (Limit): The most that an attack may show.
+        """
+        areas = [Measured(a, a.area, limit.max_auc, _log_odds(a.area.low)) for a in self.attacks]
+        rates = [
+            Measured(a, t.share, limit.highest(t.others.high), _accusation(self, a, t).epsilon, t)
+            for a in self.attacks
+            for t in a.true_positives.values()
+            if t is not None
+        ]
+        return [
+            self._check(AREA, areas, limit),
+            self._check(f'{self.whom} found', rates, limit),
+        ]
+
+    def _check(self, name: str, found: list[Measured], limit: Limit) -> Check:
+        if not found:
+            few = f'There are too few others: a rate of {FALSE_POSITIVES[0]:.0%} needs at least 10.'
+            return Check.unchecked(f'{self.title}: {name}', few)
+        above = [m for m in found if m.estimate.low > m.threshold]
+        best = max(above or found, key=lambda m: (m.epsilon, m.estimate.value))
+        attack, estimate = best.attack, best.estimate
         group = 'all records' if attack.group == 'all' else attack.group
+        rate = '' if best.rate is None else f' {_accusation(self, attack, best.rate).sentence()}'
         return Check(
-            f'Membership inference: {name}',
-            verdict(estimate.low <= threshold),
+            f'{self.title}: {name}',
+            verdict(best.epsilon > 0, bool(above)),
             estimate.value,
-            f"The strongest attack, relative to its limit: score '{attack.score}' on {group} "
-            f'({attack.num_members:,} members, {attack.num_others:,} others). The attacked build '
-            f'contains the members and not the others. The confidence intervals of all '
+            f"The strongest attack: score '{attack.score}' on {group} ({attack.num_members:,} "
+            f'{self.whom}, {attack.num_others:,} others).{rate} The attacked build contains the '
+            f'{self.whom} and not the others. The confidence intervals of all '
             f'{len(self.attacks)} attacks hold together at {self.confidence:.0%}.',
-            threshold,
+            best.threshold,
             limit.origin,
             estimate.low,
             estimate.high,
@@ -197,10 +156,6 @@ def membership_inference(
     model that is fitted on four fifths of the records, with their membership,
     scores the remaining fifth.
 
-    Each threshold is set on the others of all groups. In each group, the share
-    of members and the share of others above it are measured. Within every
-    group, a differentially private mechanism bounds the first by the second.
-
     Args:
         records (Records): Members and others.
         is_member (torch.Tensor): The mask of the members, ``[n]``.
@@ -213,20 +168,49 @@ def membership_inference(
         seed (int, optional): The seed of the folds. (default: :obj:`0`)
     """
     scores = {**scores, 'combined': combined_score(records, is_member, scores, expected, seed)}
+    return tell_apart(scores, is_member, groups_of(records, expected), confidence)
+
+
+def tell_apart(
+    scores: dict[str, Tensor],
+    is_member: Tensor,
+    groups: dict[str, Tensor],
+    confidence: float = 0.95,
+    title: str = 'Membership inference',
+    whom: str = 'members',
+) -> Membership:
+    r"""Measures how well scores tell members from others in some groups.
+
+    Each threshold is set on the others of all groups. In each group, the share
+    of members and the share of others above it are measured. Within every
+    group, a differentially private mechanism bounds the first by the second.
+
+    Args:
+        scores (dict[str, torch.Tensor]): The scores of attackers, ``[n]``
+            each; high for members.
+        is_member (torch.Tensor): The mask of the members, ``[n]``.
+        groups (dict[str, torch.Tensor]): Masks ``[n]``. Groups with fewer than
+            20 members or others are left out.
+        confidence (float, optional): The probability that all intervals hold
+            together. (default: :obj:`0.95`)
+        title (str, optional): The name of the checks.
+            (default: :obj:`"Membership inference"`)
+        whom (str, optional): What is told from others.
+            (default: :obj:`"members"`)
+    """
     groups = {
         name: mask
-        for name, mask in groups_of(records, expected).items()
+        for name, mask in groups.items()
         if min(int((mask & is_member).sum()), int((mask & ~is_member).sum())) >= MIN_GROUP
     }
-    if not groups:
-        raise ValueError(
-            f'Expected at least {MIN_GROUP} members and {MIN_GROUP} others '
-            f'(got {int(is_member.sum())} and {int((~is_member).sum())})'
-        )
     num_others = int((~is_member).sum())
+    if not groups:
+        raise TooFewError(
+            f'Expected at least {MIN_GROUP} {whom} and {MIN_GROUP} others '
+            f'(got {int(is_member.sum())} and {num_others})'
+        )
     num_rates = sum(has_threshold(num_others, rate) for rate in FALSE_POSITIVES)
-    num_intervals = len(scores) * len(groups) * (1 + num_rates)
-    each = 1 - (1 - confidence) / num_intervals
+    each = 1 - (1 - confidence) / (len(scores) * len(groups) * (1 + num_rates))
     # One threshold for all groups: an attacker accuses every record above it.
     threshold = {
         (name, rate): threshold_of(score[~is_member], rate)
@@ -245,7 +229,7 @@ def membership_inference(
                 Attack(name, group, len(member), len(other), area(member, other, each), rates)
             )
     curves = {name: curve(score[is_member], score[~is_member]) for name, score in scores.items()}
-    return Membership(attacks, confidence, curves)
+    return Membership(attacks, confidence, curves, title, whom)
 
 
 def groups_of(records: Records, expected: Tensor) -> dict[str, Tensor]:
@@ -297,3 +281,13 @@ def _top(x: Tensor, size: int) -> Tensor:
 
 def _facts(found: TruePositives | None) -> dict[str, Any] | None:
     return None if found is None else asdict(found)
+
+
+def _accusation(found: Membership, attack: Attack, rate: TruePositives) -> Accusation:
+    name = f'{found.title}: {attack.score}'
+    return Accusation(name, attack.group, rate.share, rate.others, found.whom)
+
+
+def _log_odds(area: float) -> float:
+    r"""The :math:`\epsilon` of randomised response with some area under its curve."""
+    return 0.0 if area <= 0.5 else math.log(area / max(1e-12, 1 - area))

@@ -12,11 +12,12 @@ from typing import Any
 import torch
 
 from torch_geometric_cgt.audit.attack_limit import Limit
+from torch_geometric_cgt.audit.check import TooFewError
 from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.pipeline import Build, BuildConfig, KAnonymity, Source, build
+from torch_geometric_cgt.pipeline import Build, BuildConfig, KAnonymity, Source, build, cache_name
 from torch_geometric_cgt.pipeline.plan import PrivatePlan
 from torch_geometric_cgt.pipeline.private import public_numbers
-from torch_geometric_cgt.release import Release, cache_name, read_cache
+from torch_geometric_cgt.release import Release, read_cache
 
 
 def config_of(card: dict[str, Any]) -> BuildConfig:
@@ -88,7 +89,7 @@ def scaled_to(config: BuildConfig, part: Source, whole: Source) -> BuildConfig:
     promise = config.privacy
     k = promise.k if isinstance(promise, KAnonymity) else 1
     if num_nodes < k:
-        raise ValueError(f'A part of {num_nodes} nodes cannot have groups of k = {k}')
+        raise TooFewError(f'A part of {num_nodes} nodes cannot have groups of k = {k}')
     changes: dict[str, Any] = {}
     if config.num_samples is not None:
         changes['num_samples'] = max(1, round(config.num_samples * share))

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
+from torch_geometric_cgt.data import InNeighbors, TokenTrees, TreeShape, tokens_of
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.release.release import project
-from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+from torch_geometric_cgt.sampler import sample_trees
 from torch_geometric_cgt.utils.rows import row_blocks, rows_per_block
 
 

@@ -13,7 +13,7 @@ from torch_geometric_cgt.audit.estimates import Estimate, area, proportion
 from torch_geometric_cgt.audit.records import Records, cat_trees
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.models.path_support import lookup
-from torch_geometric_cgt.quantizer.centers import squared_distance
+from torch_geometric_cgt.quantizer.kmeans_steps import squared_distance
 
 QUANTILES = (0.01, 0.05, 0.5, 0.95)
 BLOCK = 256  # trees at a time
@@ -44,10 +44,10 @@ class Copies:
     has_rare_copy: list[int]
 
     def check(self) -> Check:
-        r"""Fails if there are significantly more rare copies than by chance."""
+        r"""Above the limit if there are significantly more rare copies than by chance."""
         return Check(
             'Copies of source trees',
-            verdict(self.share.low <= self.expected.high),
+            verdict(False, self.share.low > self.expected.high),
             self.share.value,
             f'The share of generated trees that are copies of a rare source tree: at least one and '
             f'fewer than {self.k} source nodes have the same tree with the same label (the order '
@@ -123,7 +123,8 @@ def tree_ids(trees: TokenTrees) -> Tensor:
 
 @dataclass(frozen=True)
 class ClosestDistances:
-    r"""The distances of trees to the closest source tree of the same label.
+    r"""The distances of trees to the closest source tree of the same label. They
+    have no verdict, because distances do not measure privacy.
 
     Args:
         generated (dict[str, float]): Quantiles over generated trees.
@@ -136,20 +137,6 @@ class ClosestDistances:
     generated: dict[str, float]
     source: dict[str, float]
     closer: float
-
-    def check(self) -> Check:
-        r"""Always descriptive."""
-        return Check(
-            'Distance to the closest record',
-            'descriptive',
-            self.closer,
-            'How often a generated tree is closer to the source than a source tree is. Distances '
-            'are to the closest source tree of the same label and, for a source tree, of another '
-            'node. 0.5 means that generated trees are as close to the source as source trees are '
-            'to each other. Distances do not measure privacy: a release that leaks can keep them '
-            'large, and harmless copies of common trees make them zero. They are shown because '
-            'they are often requested.',
-        )
 
     def to_dict(self) -> dict[str, Any]:
         r"""All fields, for a JSON file."""

@@ -3,9 +3,9 @@ r"""The experiments of the benchmark: the cells of each table, and what each cel
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from torch_geometric_cgt.benchmark.cells import CellKey
 from torch_geometric_cgt.benchmark.gnn_training import ALL_MODELS
 from torch_geometric_cgt.benchmark.variants import PAPER, find_variant
 from torch_geometric_cgt.datasets import SOURCES
@@ -19,6 +19,28 @@ NOISE = 'attribute noise x5'
 # What cells measure, and the version of that protocol. The version changes whenever scores change
 # their meaning, so that older cells are not mixed with newer ones.
 PROTOCOLS = {'classes': 1, 'links': 2, 'exchange': 1, 'statistics': 1}
+
+
+@dataclass(frozen=True, order=True)
+class CellKey:
+    r"""Identifies a cell of a table."""
+
+    experiment: str
+    dataset: str
+    level: str  # of the experiment, for instance '0' noisy edges
+    model: str  # empty where no model is trained
+    variant: str = ''  # of the generator; empty for the default
+    seed: int = 0
+
+    @classmethod
+    def from_dict(cls, content: Any) -> CellKey:
+        r"""Checks the content of a file, see :meth:`Cell.from_dict`."""
+        if not isinstance(content, dict):
+            raise ValueError('it has no key')
+        *names, seed = asdict(key := cls(**content)).values()
+        if not all(isinstance(name, str) for name in names) or type(seed) is not int:
+            raise ValueError('its key is not made of names and a seed')
+        return key
 
 
 @dataclass(frozen=True)

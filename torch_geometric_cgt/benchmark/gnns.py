@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torch_geometric_cgt.benchmark.convs import TreeConv
-from torch_geometric_cgt.benchmark.sparse_ops import dropout_rows, linear, pad_null
+from torch_geometric_cgt.benchmark.convs import TreeConv, dropout_rows, linear, pad_null
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.data.token_trees import Rows
 

@@ -13,22 +13,28 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform, Compose
 
-from torch_geometric_cgt.benchmark.cell_index import table_name
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey
-from torch_geometric_cgt.benchmark.evaluate import compared_trees, encode_source
+from torch_geometric_cgt.benchmark.cells import Cell, table_name
+from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.benchmark.experiments import (
     EXPERIMENTS,
     BenchmarkConfig,
+    CellKey,
     GraphSpec,
     num_sampled,
 )
 from torch_geometric_cgt.benchmark.gnn_training import GNNConfig, evaluate_gnn, train_gnn
 from torch_geometric_cgt.benchmark.link_prediction import score_links
-from torch_geometric_cgt.benchmark.metrics import duplicates, histograms, wasserstein, zero_vectors
-from torch_geometric_cgt.benchmark.sparse_ops import as_rows
+from torch_geometric_cgt.benchmark.metrics import (
+    compared_trees,
+    duplicates,
+    encode_source,
+    histograms,
+    wasserstein,
+    zero_vectors,
+)
 from torch_geometric_cgt.benchmark.variants import find_variant
 from torch_geometric_cgt.data import TokenTrees, TreeShape, random_split
-from torch_geometric_cgt.data.split import masks_of
+from torch_geometric_cgt.data.token_trees import masks_of
 from torch_geometric_cgt.datasets import SyntheticCGTDataset, load_source
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.quantizer import reduce_features

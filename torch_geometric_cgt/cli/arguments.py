@@ -1,14 +1,23 @@
-r"""Arguments that several ``cgt`` commands share, and the names and defaults that they show.
+r"""Arguments that several ``cgt`` commands share, and the source and dataset that they describe.
 
-The modules that own these names and defaults import PyTorch and PyG, which takes seconds. The
-parser reads the copies below instead, so that ``--help`` and wrong options answer at once. A test
-compares every copy with the value of its owner.
+The modules that own the names and defaults import PyTorch and PyG, which takes seconds. The parser
+reads the copies below instead, so that ``--help`` and wrong options answer at once. A test compares
+every copy with the value of its owner. Functions that build import these modules when they run.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch_geometric_cgt.utils import limits
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Dataset
+
+    from torch_geometric_cgt.datasets import SyntheticCGTDataset
+    from torch_geometric_cgt.pipeline import Promise
 
 SOURCES = (
     'Digits',
@@ -36,10 +45,21 @@ EXPERIMENTS = {  # the number of each experiment in the paper
     'privacy': None,
     'baselines': None,
 }
-CHECKS = ('groups', 'support', 'copies', 'closest', 'membership', 'attribute', 'canary')
-AUDIT_UNITS = ('node', 'record')
-UNITS = ('record', 'edge', 'node')
-FORMS = ('auto', 'histograms', 'dp_sgd')
+CHECKS = (
+    'groups',
+    'support',
+    'copies',
+    'closest',
+    'noise',
+    'sensitivity',
+    'membership',
+    'edges',
+    'risks',
+    'canary',
+)
+AUDIT_UNITS = ('node', 'frozen_record')
+UNITS = ('node', 'attributes', 'edge', 'frozen_record')
+FORMS = ('auto', 'mixing', 'histograms', 'dp_sgd', 'rows')
 PRECISIONS = ('float32', 'bfloat16')
 
 # Defaults of FitConfig and of DifferentialPrivacy.
@@ -76,6 +96,7 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
         'model (default: by the labels)',
     )
     add('--min-support', type=int, help='source nodes that must show each path (default: no rule)')
+    add_protection_arguments(parser)
     add_private_arguments(parser)
     add('--epochs', type=int, help='(default: 1 to 25, fewer for larger graphs)')
     add(
@@ -113,6 +134,25 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add('--quiet', action='store_true', help='no progress bars')
 
 
+def add_protection_arguments(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the arguments that protect the means of groups, and the words of consent."""
+    add = parser.add_argument
+    add(
+        '--min-value-support',
+        type=lambda text: text if text == 'auto' else int(text),
+        help='nodes of a group that must have a value, 0 to leave nothing out (default: a third '
+        'of k, 5 to 10)',
+    )
+    add(
+        '--rounding',
+        type=lambda text: text if text == 'auto' else float(text),
+        help='grid of means in scales of their feature, 0 for exact means, from which it can be '
+        'read who is in the source (default: --min-value-support / k, at most 0.5)',
+    )
+    add('--accept-no-anonymity', action='store_true', help='allow k = 1')
+    add('--accept-one-group', action='store_true', help='allow a k that leaves one group')
+
+
 def add_private_arguments(parser: argparse.ArgumentParser) -> None:
     r"""Adds the arguments of differentially private builds."""
     add = parser.add_argument
@@ -120,15 +160,22 @@ def add_private_arguments(parser: argparse.ArgumentParser) -> None:
     add('--delta', type=float, help='failure probability (default: n to the power of -1.1)')
     add(
         '--unit',
-        default='record',
+        default='node',
         choices=UNITS,
-        help='what is protected (default: %(default)s)',
+        help='what is protected: a node with its edges, the features and the label of a node, or '
+        'an edge; frozen_record protects no person (default: %(default)s)',
     )
     add(
         '--max-parents',
         type=int,
         default=MAX_PARENTS,
-        help='for edges and nodes: neighbourhoods that a node may be in (default: %(default)s)',
+        help='for models of computation graphs: neighbourhoods that a node may be in (default: '
+        '%(default)s)',
+    )
+    add(
+        '--max-degree',
+        type=int,
+        help='for models of computation graphs and the unit node: edges of a protected node',
     )
     add(
         '--form',
@@ -140,6 +187,97 @@ def add_private_arguments(parser: argparse.ArgumentParser) -> None:
     add('--public', help='public graph that the generator starts from (with --form dp_sgd)')
 
 
+def add_max_bytes(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the largest allowed size of a release."""
+    parser.add_argument(
+        '--max-bytes',
+        type=int,
+        default=limits.MAX_RELEASE_BYTES,
+        metavar='N',
+        help='largest allowed size of the tensors (default: %(default)s)',
+    )
+
+
 def split_names(text: str | None) -> tuple[str, ...] | None:
     r"""Splits comma-separated names; :obj:`None` stays :obj:`None`."""
     return None if text is None else tuple(name.strip() for name in text.split(','))
+
+
+def source_of(args: argparse.Namespace) -> Dataset:
+    r"""Loads the source graph."""
+    from torch_geometric_cgt.datasets import load_source
+
+    return load_source(args.source, args.largest_component, args.random_split)
+
+
+def build_dataset(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
+    r"""Builds the synthetic dataset, or loads it from the cache."""
+    from torch_geometric_cgt.datasets import SyntheticCGTDataset
+    from torch_geometric_cgt.training import FitConfig
+
+    return SyntheticCGTDataset(
+        source_of(args),
+        num_neighbors=args.num_neighbors,
+        num_samples=args.num_samples,
+        root=args.root,
+        seed=seed,
+        device=args.device,
+        force_reload=args.force,
+        log=not args.quiet,
+        privacy=promise_of(args),
+        generator={} if args.num_scenes is None else {'num_scenes': args.num_scenes},
+        fit=FitConfig(
+            epochs=args.epochs,
+            batch_size=args.batch_size,
+            precision=args.precision,
+            accumulate=args.accumulate,
+            compile=args.compile,
+            checkpoint_minutes=args.checkpoint_minutes,
+            resume=not args.no_resume,
+        ),
+    )
+
+
+def promise_of(args: argparse.Namespace) -> Promise:
+    r"""Returns what the release will promise, or says which arguments contradict."""
+    from torch_geometric_cgt.datasets.options import make_promise
+
+    options = {
+        'l': args.l,
+        'min_support': args.min_support,
+        'num_clusters': args.num_clusters,
+        'task_weight': args.task_weight,
+        'private_args': None if args.epsilon is None else private_args(args),
+    }
+    for name in ('min_value_support', 'rounding'):
+        if (value := getattr(args, name)) is not None:
+            options[name] = value or None  # zero switches it off
+    for name in ('accept_no_anonymity', 'accept_one_group'):
+        if getattr(args, name):
+            options[name] = True
+    return make_promise(args.k, args.epsilon, args.delta, options)
+
+
+def private_args(args: argparse.Namespace) -> dict[str, Any]:
+    r"""Returns the arguments of a differentially private build."""
+    from torch_geometric_cgt.datasets import load_source
+
+    return {
+        'unit': args.unit,
+        'max_parents': args.max_parents,
+        'max_degree': args.max_degree,
+        'form': args.form,
+        'accept_large_delta': args.accept_large_delta,
+        'public': None if args.public is None else load_source(args.public),
+    }
+
+
+def leave_process_group(args: argparse.Namespace) -> bool:
+    r"""Leaves the process group of a build. Returns whether this process is
+    the first one, which writes and prints the result; the others are done.
+    """
+    from torch_geometric_cgt.training import join_world, leave_world, resolve_device
+
+    is_first = join_world(resolve_device(args.device)).is_first
+    leave_world()
+    return is_first

@@ -7,7 +7,13 @@ import json
 import time
 from pathlib import Path
 
-from torch_geometric_cgt.cli.arguments import MODELS, add_build_arguments
+from torch_geometric_cgt.cli.arguments import (
+    MODELS,
+    add_build_arguments,
+    build_dataset,
+    leave_process_group,
+    source_of,
+)
 
 HELP = 'compare GNNs on the original, the quantized and the generated graph'
 
@@ -19,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add('--release', type=Path, help='evaluate this release, do not build')
     add('--models', default=','.join(MODELS), help='comma-separated names (default: %(default)s)')
     add('--seeds', type=int, default=1, help='number of seeds to average (default: %(default)s)')
+    add(
+        '--publishable',
+        action='store_true',
+        help='leave out all statistics of the source, so that the page may be published',
+    )
     add('--out', type=Path, required=True, help='folder of the report')
 
 
@@ -28,8 +39,8 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
 
     from torch_geometric_cgt.benchmark import ALL_MODELS, evaluate_dataset
-    from torch_geometric_cgt.cli.build import build_dataset, leave_process_group, source_of
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
+    from torch_geometric_cgt.report.publication import publication_of
     from torch_geometric_cgt.report.report_files import write_evaluation
     from torch_geometric_cgt.utils.files import require_writable
 
@@ -39,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
             f'Unknown models {unknown if models else []}; choose from {list(ALL_MODELS)}'
         )
     require_writable(args.out)
-    source = source_of(args)
+    source = None if args.publishable else source_of(args)
     started = time.monotonic()
     if args.release is not None:
         datasets = [SyntheticCGTDataset.load(args.release)] * args.seeds
@@ -48,12 +59,16 @@ def run(args: argparse.Namespace) -> None:
     if not leave_process_group(args):
         return
     built = time.monotonic()
-    result = evaluate_dataset(source, datasets, models, log=not args.quiet)
+    result = evaluate_dataset(
+        source, datasets, models, log=not args.quiet, publishable=args.publishable
+    )
     seconds = {'build': built - started, 'evaluate': time.monotonic() - built}
     report = {'card': datasets[0].card, **result.to_dict()}
-    if datasets[0].history is not None:
+    report['num_builds'] = 1 if args.release is not None else args.seeds
+    if datasets[0].history is not None and not args.publishable:
         report['fit'] = datasets[0].history
     for path in write_evaluation(args.out, report):
         print(f'Wrote {path}')
     print(result.text())
+    print(publication_of(report)['notice'])
     print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from torch_geometric_cgt.cli.arguments import SOURCES, add_private_arguments
+from torch_geometric_cgt.cli.arguments import SOURCES, add_private_arguments, private_args
 
 HELP = 'what a differentially private run would cost, without running it'
 
@@ -39,7 +39,6 @@ def run(args: argparse.Namespace) -> None:
     if args.noise is not None and not args.noise > 0:
         raise ValueError(f"'--noise' must be positive (got {args.noise})")
 
-    from torch_geometric_cgt.cli.build import private_args
     from torch_geometric_cgt.data import TreeShape
     from torch_geometric_cgt.datasets import load_source
     from torch_geometric_cgt.pipeline import DifferentialPrivacy, check_source
@@ -64,9 +63,9 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(ledger.to_dict(delta, [config.unit]), indent=2))
         return
-    clusters = plan.solver().plan(numbers.num_nodes, numbers.num_classes).num_clusters
     print(
         f'{numbers.num_nodes:,} nodes, {numbers.num_roots:,} computation graphs, '
-        f'{numbers.num_classes} labels; at most {clusters} feature vectors, trees by {plan.form}'
+        f'{numbers.num_classes} labels; at most {plan.most_clusters} feature vectors, '
+        f'trees by {plan.form}'
     )
     print(price_table(ledger, config.unit, delta))

@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torch_geometric_cgt.cli.arguments import add_build_arguments
+from torch_geometric_cgt.cli.arguments import (
+    add_build_arguments,
+    build_dataset,
+    leave_process_group,
+)
 
 HELP = 'make a synthetic substitute of a graph and write a release of it'
 
@@ -21,7 +25,6 @@ def run(args: argparse.Namespace) -> None:
     if args.out.exists():
         raise FileExistsError(f"'{args.out}' exists already; choose a new folder")
 
-    from torch_geometric_cgt.cli.build import build_dataset, leave_process_group
     from torch_geometric_cgt.utils.files import require_writable
 
     require_writable(args.out.absolute().parent)

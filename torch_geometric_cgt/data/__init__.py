@@ -1,15 +1,24 @@
-r"""Token trees, their geometry, and their views as a forest and as PyG stores."""
+r"""In-neighbours of a graph, token trees, and their views as a forest and as PyG stores."""
 
-from torch_geometric_cgt.data.forest import Forest, build_forest
-from torch_geometric_cgt.data.split import MASKS, NUM_SPLITS, masks_of, random_split, split_of
+from torch_geometric_cgt.data.in_neighbors import InNeighbors
 from torch_geometric_cgt.data.stores import (
     CodebookFeatureStore,
     ForestGraphStore,
     LazyForest,
     root_nodes,
 )
-from torch_geometric_cgt.data.token_trees import Rows, SparseRows, TokenTrees, tokens_of
-from torch_geometric_cgt.data.tree import TreeShape
+from torch_geometric_cgt.data.token_trees import (
+    MASKS,
+    NUM_SPLITS,
+    Rows,
+    SparseRows,
+    TokenTrees,
+    masks_of,
+    random_split,
+    split_of,
+    tokens_of,
+)
+from torch_geometric_cgt.data.tree import Forest, TreeShape, build_forest
 
 __all__ = [
     'MASKS',
@@ -17,6 +26,7 @@ __all__ = [
     'CodebookFeatureStore',
     'Forest',
     'ForestGraphStore',
+    'InNeighbors',
     'LazyForest',
     'Rows',
     'SparseRows',

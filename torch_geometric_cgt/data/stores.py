@@ -9,8 +9,7 @@ from torch import Tensor
 from torch_geometric.data import EdgeAttr, FeatureStore, GraphStore, TensorAttr
 from torch_geometric.data.graph_store import EdgeLayout
 
-from torch_geometric_cgt.data.split import MASKS, masks_of
-from torch_geometric_cgt.data.token_trees import TokenTrees
+from torch_geometric_cgt.data.token_trees import MASKS, TokenTrees, masks_of
 
 COUNT_BLOCK = 1 << 16  # trees per block
 _READ_ONLY = 'The stores of a synthetic dataset are read-only'

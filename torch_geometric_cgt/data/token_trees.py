@@ -1,4 +1,4 @@
-r"""The container of computation graphs, whether sampled, quantized or generated."""
+r"""Token trees, the container of computation graphs of any origin, and their split codes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_geometric_cgt.data.forest import Forest, build_forest
-from torch_geometric_cgt.data.split import NUM_SPLITS, masks_of
-from torch_geometric_cgt.data.tree import TreeShape
+from torch_geometric_cgt.data.tree import Forest, TreeShape, build_forest
 from torch_geometric_cgt.utils.rows import to_csr
 
-VALIDATE_BLOCK = 1 << 16  # trees per block
+VALIDATE_BLOCK = 1 << 21  # slots per block
+MASKS = ('train_mask', 'val_mask', 'test_mask')
+NUM_SPLITS = 1 << len(MASKS)  # one code per combination of masks
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class TokenTrees:
             ``[n, T]``; :obj:`num_tokens` marks a null slot.
         y (torch.Tensor): The label of each root, ``[n]``.
         split (torch.Tensor): The split code of each root, ``[n]``
-            (see :mod:`torch_geometric_cgt.data.split`).
+            (see :meth:`split_of`).
         num_tokens (int): The number of tokens.
         num_classes (int): The number of labels.
         shape (TreeShape): The geometry of the trees.
@@ -144,7 +144,7 @@ class TokenTrees:
                 f'Expected {n} labels and splits '
                 f'(got {list(self.y.shape)} and {list(self.split.shape)})'
             )
-        for part in self.blocks(VALIDATE_BLOCK):
+        for part in self.blocks(max(1, VALIDATE_BLOCK // self.shape.num_slots)):
             part._check_values()
 
     def _check_values(self) -> None:
@@ -213,3 +213,39 @@ def tokens_of(tree: Tensor, cluster: Tensor, num_tokens: int) -> Tensor:
     """
     token = cluster.index_select(0, tree.clamp(min=0).reshape(-1))
     return token.view_as(tree).masked_fill_(tree < 0, num_tokens)
+
+
+def split_of(data: Data) -> Tensor | None:
+    r"""Packs the masks of a graph into one split code per node: 1 for train, 2
+    for validation, 4 for test, 0 for none of them. The codes of overlapping
+    masks are added. Returns :obj:`None` for a graph without masks.
+    """
+    if not any(name in data for name in MASKS):
+        return None
+    code = torch.zeros(data.num_nodes, dtype=torch.long)
+    for bit, name in enumerate(MASKS):
+        if name in data:
+            code |= data[name].cpu().bool().long() << bit
+    return code
+
+
+def masks_of(code: Tensor) -> dict[str, Tensor]:
+    r"""The inverse of :meth:`split_of`."""
+    return {name: (code >> bit) & 1 == 1 for bit, name in enumerate(MASKS)}
+
+
+def random_split(candidates: Tensor, seed: int) -> Tensor:
+    r"""Splits the candidate nodes 50/10/40 at random, as the paper does.
+
+    Args:
+        candidates (torch.Tensor): Mask of the nodes to split, ``[N]``.
+        seed (int): The seed of the permutation.
+    """
+    index = candidates.nonzero().view(-1)
+    perm = index[torch.randperm(index.numel(), generator=torch.Generator().manual_seed(seed))]
+    num_train, num_val = round(0.5 * index.numel()), round(0.1 * index.numel())
+    code = torch.zeros(candidates.numel(), dtype=torch.long)
+    code[perm[:num_train]] = 1
+    code[perm[num_train : num_train + num_val]] = 2
+    code[perm[num_train + num_val :]] = 4
+    return code

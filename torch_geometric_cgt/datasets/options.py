@@ -13,6 +13,8 @@ from torch_geometric_cgt.pipeline import BuildConfig, DifferentialPrivacy, KAnon
 from torch_geometric_cgt.training import FitConfig
 
 K_ANONYMITY = ('l', 'min_support', 'num_clusters', 'task_weight', 'cluster_epsilon')
+# Fields of KAnonymity that the command line sets by name. A dataset takes a KAnonymity object.
+PROTECTION = ('min_value_support', 'rounding', 'accept_no_anonymity', 'accept_one_group')
 DEPRECATED = {  # deprecated argument, replacement
     **{name: f'privacy=KAnonymity({name}=...)' for name in K_ANONYMITY},
     'private_args': 'privacy=DifferentialPrivacy(...)',
@@ -96,7 +98,8 @@ def make_promise(
         options (dict): The argument :obj:`privacy`, or the deprecated arguments
             for its fields.
     """
-    clusters = {name: options[name] for name in K_ANONYMITY if name in options}
+    names = (*K_ANONYMITY, *PROTECTION)
+    clusters: dict[str, Any] = {name: options[name] for name in names if name in options}
     private = options.get('private_args')
     privacy = options.get('privacy')
     if privacy is not None:
@@ -118,7 +121,7 @@ def make_promise(
                 f"'delta' and 'private_args' are for differential privacy: give an 'epsilon' "
                 f'(got delta={delta}, private_args={private})'
             )
-        return KAnonymity(**({} if k is None else {'k': k}), **clusters)
+        return KAnonymity(**clusters) if k is None else KAnonymity(k, **clusters)
     if k is not None:
         raise ValueError(
             f"'k' is for k-anonymity (got k={k} and epsilon={epsilon:g}): a private codebook has "
@@ -129,15 +132,15 @@ def make_promise(
             f"'cluster_epsilon' is for builds without 'epsilon' (got "
             f"{clusters['cluster_epsilon']}): the budget 'epsilon' includes the clusters"
         )
-    for name in ('num_clusters', 'l', 'min_support'):
+    for name in ('num_clusters', 'l', 'min_support', *PROTECTION):
         if clusters.get(name) is not None:
             raise ValueError(
                 f"'{name}' is for k-anonymity (got {clusters[name]!r}): with 'epsilon', set "
                 f"clusters and the tree model by 'privacy=DifferentialPrivacy(...)'"
             )
-    names = [f.name for f in fields(DifferentialPrivacy) if f.name not in ('epsilon', 'delta')]
-    if unknown := sorted(set(private or {}) - set(names)):
-        raise ValueError(f"Unknown arguments {unknown} in 'private_args'; choose from {names}")
+    known = [f.name for f in fields(DifferentialPrivacy) if f.name not in ('epsilon', 'delta')]
+    if unknown := sorted(set(private or {}) - set(known)):
+        raise ValueError(f"Unknown arguments {unknown} in 'private_args'; choose from {known}")
     return DifferentialPrivacy(epsilon, delta, **(private or {}))
 
 

@@ -30,25 +30,29 @@ from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.pipeline import (
     Build,
     BuildConfig,
+    Odometer,
     Source,
     build,
+    cache_name,
     check_source,
     with_declared_labels,
 )
+from torch_geometric_cgt.pipeline.build_register import BuildRegister
 from torch_geometric_cgt.pipeline.workspace import clear, exclusive, report_full_disk
+from torch_geometric_cgt.privacy.queries import Answer
 from torch_geometric_cgt.release import (
     Card,
     Release,
-    cache_name,
     read_cache,
     read_release,
+    save_release,
     write_cache,
-    write_release,
 )
 from torch_geometric_cgt.sampler import TreeNeighborSampler
-from torch_geometric_cgt.training import World, join_world, resolve_device
-from torch_geometric_cgt.utils.files import atomic_folder, require_writable
-from torch_geometric_cgt.utils.memory import check_memory
+from torch_geometric_cgt.utils.checks import check_memory
+from torch_geometric_cgt.utils.distributed import World, join_world, resolve_device
+from torch_geometric_cgt.utils.files import require_writable
+from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -105,7 +109,7 @@ class SyntheticCGTDataset(Dataset):
             folder in the user's cache. (default: :obj:`None`)
         epsilon (float, optional): The budget for differential privacy of the
             whole release, instead of clusters of :obj:`k` nodes. Its unit is
-            one computation graph (:obj:`"record"`);
+            one node with its features, its label and its edges;
             :class:`DifferentialPrivacy` offers other units.
             (default: :obj:`None`)
         delta (float, optional): The failure probability of differential
@@ -172,6 +176,7 @@ class SyntheticCGTDataset(Dataset):
         self.model: TreeModel | None = None if built is None else built.model
         self.cluster: Tensor | None = None if built is None else built.cluster
         self.history: dict[str, Any] | None = None if built is None else built.history
+        self.answers: dict[str, list[Answer]] = {} if built is None else built.answers
 
     @property
     def generator(self) -> CGTGenerator | TreeModel | None:
@@ -283,15 +288,28 @@ class SyntheticCGTDataset(Dataset):
         """
         return self.release.project(x)
 
-    def save(self, folder: str | Path, accept_seeded_noise: bool = False) -> None:
+    def save(
+        self,
+        folder: str | Path,
+        accept_seeded_noise: bool = False,
+        sign_with: str | Path | None = None,
+        max_bytes: int = MAX_RELEASE_BYTES,
+    ) -> None:
         r"""Writes the release, which is the part that may be published: tokens,
-        labels, splits, codebook, :obj:`card.json` and :obj:`README.md`.
+        labels, splits, codebook, :obj:`card.json` and :obj:`README.md`. The
+        folder appears only if :meth:`load` accepts it.
 
         Args:
             folder (str): A folder that does not exist yet, or is empty.
             accept_seeded_noise (bool, optional): Whether to write a private
                 dataset whose noise came from a seed. Such a release guarantees
                 nothing. (default: :obj:`False`)
+            sign_with (str, optional): The file of a secret key to sign the
+                release with, see :meth:`~torch_geometric_cgt.release.new_key`.
+                (default: :obj:`None`)
+            max_bytes (int, optional): The largest allowed size of the tensors.
+                :meth:`load` needs the same argument to read a larger release.
+                (default: 512 MiB)
         """
         if self.privacy.seeded_noise and not accept_seeded_noise:
             raise ValueError(
@@ -302,30 +320,43 @@ class SyntheticCGTDataset(Dataset):
         folder = Path(folder).expanduser()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FileExistsError(f"'{folder}' exists already; choose a new folder")
-        with atomic_folder(folder) as draft:
-            write_release(draft, self.release)
+        save_release(folder, self.release, sign_with, max_bytes)
 
     @classmethod
     def load(
-        cls, folder: str | Path, transform: Callable | None = None, log: bool = True
+        cls,
+        folder: str | Path,
+        transform: Callable | None = None,
+        log: bool = True,
+        public_key: str | Path | None = None,
+        max_bytes: int = MAX_RELEASE_BYTES,
     ) -> SyntheticCGTDataset:
         r"""Loads a release without access to the source. Release files cannot
-        contain code. A truncated or altered release raises
-        :class:`~torch_geometric_cgt.errors.CorruptFileError`.
+        contain code. A truncated, altered or inconsistent release raises
+        :class:`~torch_geometric_cgt.errors.CorruptFileError` within seconds, and
+        so does a folder with other files.
 
         Args:
             folder (str): The folder that :meth:`save` wrote.
             transform (callable, optional): Applied on every access.
                 (default: :obj:`None`)
             log (bool, optional): Whether to print. (default: :obj:`True`)
+            public_key (str, optional): The public key of the sender, or its
+                file. The release must then have a signature of this key.
+                (default: :obj:`None`)
+            max_bytes (int, optional): The largest allowed size of the tensors.
+                (default: 512 MiB)
         """
+        release = read_release(
+            Path(folder).expanduser(), public_key=public_key, max_bytes=max_bytes
+        )
         dataset = cls.__new__(cls)
-        dataset._init(read_release(Path(folder).expanduser()), None, transform, log)
+        dataset._init(release, None, transform, log)
         return dataset
 
     def __repr__(self) -> str:
         name, privacy = self.card['source']['name'], self.privacy
-        promise = f'epsilon={privacy.epsilon:g}' if privacy.k is None else f'k={privacy.k}'
+        promise = f'epsilon={privacy.epsilon:g}' if privacy.is_private else f'k={privacy.k}'
         if privacy.seeded_noise:
             promise = f'no guarantee: seeded noise, {promise}'
         return f'{self.__class__.__name__}({name}, {promise}, trees={len(self.trees)})'
@@ -352,8 +383,10 @@ def _build(
                 if again or not config.fit.resume:
                     clear(work)
         if world.first(again or not path.exists()):  # another process may have built it
-            result = build(source, config, work, device, log, world, path.name)
+            register = BuildRegister(Odometer(path.parent), source, config, path.name, work)
+            result = build(source, config, work, device, log, world, path.name, register.start)
             with world.together('write the dataset'):
                 if result is not None:
+                    register.finish()
                     write_cache(path, source, config, result)
                     shutil.rmtree(work, ignore_errors=True)

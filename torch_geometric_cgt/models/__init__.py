@@ -1,12 +1,18 @@
 r"""Models of token trees with one common interface, scenes, and the support rule."""
 
 from torch_geometric_cgt.models.histograms import PrivateHistograms
-from torch_geometric_cgt.models.private_model import PrivateTreeModel
+from torch_geometric_cgt.models.mixing import PrivateMixing
 from torch_geometric_cgt.models.transformer import PrivateGenerator, TransformerModel
-from torch_geometric_cgt.models.tree_model import FitContext, TreeModel, TreeSource
+from torch_geometric_cgt.models.tree_model import (
+    FitContext,
+    PrivateTreeModel,
+    TokenGraph,
+    TreeModel,
+    TreeSource,
+)
 
-PRIVATE_MODELS: dict[str, type[PrivateHistograms] | type[PrivateGenerator]] = {
-    model.name: model for model in (PrivateHistograms, PrivateGenerator)
+PRIVATE_MODELS: dict[str, type[TreeModel]] = {
+    model.name: model for model in (PrivateMixing, PrivateHistograms, PrivateGenerator)
 }
 TREE_MODELS: dict[str, type[TreeModel]] = {
     TransformerModel.name: TransformerModel,
@@ -19,7 +25,9 @@ __all__ = [
     'FitContext',
     'PrivateGenerator',
     'PrivateHistograms',
+    'PrivateMixing',
     'PrivateTreeModel',
+    'TokenGraph',
     'TransformerModel',
     'TreeModel',
     'TreeSource',

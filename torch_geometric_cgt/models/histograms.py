@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape
-from torch_geometric_cgt.models.label_scenes import count_pairs, draw_columns
+from torch_geometric_cgt.models.label_scenes import ROOTS, SCENES, count_pairs, draw_columns
 from torch_geometric_cgt.models.noisy_tables import back_off, couple, couple_again, token_rows
-from torch_geometric_cgt.models.private_model import ROOTS, SCENES, STAGE, PrivateTreeModel
-from torch_geometric_cgt.models.tree_model import FitContext
-from torch_geometric_cgt.privacy import DiscreteGaussian, Entry, Gaussian
-from torch_geometric_cgt.privacy.mechanisms import noisy_sums
+from torch_geometric_cgt.models.tree_model import PER_TREE, STAGE, FitContext, PrivateTreeModel
+from torch_geometric_cgt.privacy import Entry, Gaussian, Queries
 
 SCENE_ROOTS = 'root tokens per scene'
 UNFOLD_ROUNDS = 3
@@ -86,26 +84,25 @@ class PrivateHistograms(PrivateTreeModel):
     def learn(
         self,
         trees: TokenTrees,
-        entries: Sequence[Entry],
-        sigma: dict[str, float],
+        queries: Queries,
         context: FitContext,
     ) -> None:
         r"""Computes the noisy histograms and the distributions of the model."""
-        tokens, y, generator = trees.tokens, trees.y, context.noise
+        tokens, y = trees.tokens, trees.y
         size, scenes = (self.num_classes, self.num_tokens), self.scenes
-        scene = scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
+        scene = scenes.fit(tokens, y, queries)  # not private
 
         joint = scenes.seen * scenes.label[:, None]
-        noisy = count_pairs(scene, tokens[:, 0], size, sigma[SCENE_ROOTS], generator)
+        noisy = count_pairs(SCENE_ROOTS, scene, tokens[:, 0], size, queries)
         weight = joint.sum(dim=0)
         label_root = scenes.root * scenes.label[:, None]
         prior = scenes.seen.t() @ label_root / weight.clamp(min=1e-9)[:, None]
-        scene_root = back_off(noisy, sigma[SCENE_ROOTS], prior) * weight[:, None]
+        scene_root = back_off(noisy, queries.sigma(SCENE_ROOTS), prior) * weight[:, None]
 
         prior = scenes.root
         for depth in range(1, self.shape.depth + 1):
             layer = Layer(tokens, self.shape, depth, self.num_tokens)
-            prior = self._fit_layer(layer, scene, sigma, prior, generator)
+            prior = self._fit_layer(layer, scene, prior, queries)
         a, b = couple(joint, label_root, scene_root)
         self.root_of_label.copy_(a)
         self.root_of_scene.copy_(b)
@@ -120,22 +117,23 @@ class PrivateHistograms(PrivateTreeModel):
         self,
         layer: Layer,
         scene: Tensor,
-        sigma: dict[str, float],
         prior: Tensor,
-        generator: torch.Generator | None,
+        queries: Queries,
     ) -> Tensor:
         r"""Fits the distributions of the children in one layer. Returns that of their tokens."""
         depth, num_scenes = layer.layer, self.num_classes
         name = numbers(depth)
-        noisy = layer.count_numbers(scene, num_scenes).noisy(sigma[name], generator)
-        self.get_buffer(f'number_{depth}').copy_(back_off(noisy, sigma[name]))
+        noisy = layer.count_numbers(scene, num_scenes).noisy(name, queries)
+        self.get_buffer(f'number_{depth}').copy_(back_off(noisy, queries.sigma(name)))
         name = tokens_of_layer(depth)
-        noisy = layer.count_tokens(scene, num_scenes).noisy(sigma[name], generator)
-        tokens = self.get_buffer(f'token_{depth}').copy_(back_off(noisy, sigma[name], prior))
+        noisy = layer.count_tokens(scene, num_scenes).noisy(name, queries)
+        tokens = self.get_buffer(f'token_{depth}').copy_(
+            back_off(noisy, queries.sigma(name), prior)
+        )
         if depth > 1:
             name = returns(depth)
-            noisy = layer.count_returns().noisy(sigma[name], generator)
-            self.get_buffer(f'return_{depth}')[1:] = back_off(noisy, sigma[name])[:, 1]
+            noisy = layer.count_returns().noisy(name, queries)
+            self.get_buffer(f'return_{depth}')[1:] = back_off(noisy, queries.sigma(name))[:, 1]
         return tokens
 
     def draw(self, y: Tensor, scene: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -196,7 +194,8 @@ def plan_histograms(depth: int, noise: float = 1.0) -> list[Entry]:
     that is not calibrated yet.
 
     The rows are computation graphs. Removing one row moves each histogram by a
-    norm of at most 1.
+    norm of at most 1. Rows are not negative, so replacing one row moves each
+    histogram by at most the root of 2.
 
     Args:
         depth (int): The number of layers below the root.
@@ -204,19 +203,19 @@ def plan_histograms(depth: int, noise: float = 1.0) -> list[Entry]:
             (default: :obj:`1.0`)
     """
 
-    def entry(name: str, key: str, kind: type[Gaussian], parts: int = 1) -> Entry:
-        return Entry(STAGE, name, 'record', 1.0, kind(noise), share=SHARES[key] / parts)
+    def entry(name: str, key: str, parts: int = 1) -> Entry:
+        return Entry(STAGE, name, PER_TREE, Gaussian(noise), share=SHARES[key] / parts)
 
     entries = [
-        entry(ROOTS, 'roots', DiscreteGaussian),
-        entry(SCENES, 'scenes', DiscreteGaussian),
-        entry(SCENE_ROOTS, 'scene_roots', DiscreteGaussian),
+        entry(ROOTS, 'roots'),
+        entry(SCENES, 'scenes'),
+        entry(SCENE_ROOTS, 'scene_roots'),
     ]
     for layer in range(1, depth + 1):
-        entries.append(entry(numbers(layer), 'numbers', Gaussian, depth))
-        entries.append(entry(tokens_of_layer(layer), 'tokens', Gaussian, depth))
+        entries.append(entry(numbers(layer), 'numbers', depth))
+        entries.append(entry(tokens_of_layer(layer), 'tokens', depth))
         if layer > 1:
-            entries.append(entry(returns(layer), 'returns', Gaussian, depth - 1))
+            entries.append(entry(returns(layer), 'returns', depth - 1))
     return entries
 
 
@@ -250,16 +249,15 @@ class TreeCounts:
         index = torch.stack([self.tree, self.bin])
         return torch.sparse_coo_tensor(index, value, size, check_invariants=True).coalesce()
 
-    def noisy(self, sigma: float, generator: torch.Generator | None = None) -> Tensor:
+    def noisy(self, name: str, queries: Queries) -> Tensor:
         r"""The sum of all rows, each clipped to norm one, with Gaussian noise.
 
         Args:
-            sigma (float): The standard deviation of the noise.
-            generator (torch.Generator, optional): The source of random bits.
-                (default: :obj:`None`)
+            name (str): The name of the ledger entry.
+            queries (Queries): Answers with the noise of the ledger.
         """
         one_bin = torch.zeros(self.num_trees, dtype=torch.long)
-        return noisy_sums(self.rows(), one_bin, 1, 1.0, sigma, generator).view(self.size)
+        return queries.sums(name, self.rows(), one_bin, 1).view(self.size)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models.noisy_tables import back_off, project_to_simplex, unfold
-from torch_geometric_cgt.privacy.mechanisms import noisy_histogram
+from torch_geometric_cgt.privacy import Queries
 
+ROOTS, SCENES = 'root tokens per label', 'scenes per label'  # names of ledger entries
 FLOOR = 1e-3  # smallest probability of a label given a token, so that no token excludes a label
 UNFOLDED_TREES = 10_000  # trees that are sampled to compare their scenes with the requested ones
 
@@ -54,31 +55,26 @@ class LabelScenes(nn.Module):
         self,
         tokens: Tensor,
         y: Tensor,
-        root_sigma: float,
-        scene_sigma: float,
-        generator: torch.Generator | None = None,
+        queries: Queries,
     ) -> Tensor:
         r"""Counts root tokens and scenes per label, with noise.
 
         Args:
             tokens (torch.Tensor): Token trees, ``[n, T]``.
             y (torch.Tensor): The label of each tree, ``[n]``.
-            root_sigma (float): The noise of the histogram of roots.
-            scene_sigma (float): The noise of the histogram of scenes.
-            generator (torch.Generator, optional): The source of the noise.
-                (default: :obj:`None`)
+            queries (Queries): Answers with the noise of the ledger.
 
         Returns:
             The scene of each tree, ``[n]``, which is **not** private.
         """
-        roots = count_pairs(y, tokens[:, 0], self.root.shape, root_sigma, generator)
-        self.root.copy_(back_off(roots, root_sigma))
+        roots = count_pairs(ROOTS, y, tokens[:, 0], self.root.shape, queries)
+        self.root.copy_(back_off(roots, queries.sigma(ROOTS)))
         self.evidence.copy_(label_evidence(self.root, as_distribution(roots.sum(dim=1))))
         scene = scenes_of(tokens, self.evidence, self.shape)
-        scenes = count_pairs(y, scene, self.seen.shape, scene_sigma, generator)
+        scenes = count_pairs(SCENES, y, scene, self.seen.shape, queries)
         joint = as_distribution(scenes.view(-1)).view_as(scenes)
         self.label.copy_(joint.sum(dim=1))
-        self.seen.copy_(back_off(scenes, scene_sigma, agreement_prior(joint)))
+        self.seen.copy_(back_off(scenes, queries.sigma(SCENES), agreement_prior(joint)))
         self.scene.copy_(self.seen)
         return scene
 
@@ -109,17 +105,13 @@ class LabelScenes(nn.Module):
 
 
 def count_pairs(
-    row: Tensor,
-    column: Tensor,
-    size: tuple[int, ...] | torch.Size,
-    sigma: float,
-    generator: torch.Generator | None,
+    name: str, row: Tensor, column: Tensor, size: tuple[int, ...] | torch.Size, queries: Queries
 ) -> Tensor:
     r"""A noisy histogram of (row, column) pairs with the shape :obj:`size`. Each
     tree adds one count.
     """
     index = row * size[1] + column
-    return noisy_histogram(index, size[0] * size[1], sigma, generator).view(*size).double()
+    return queries.histogram(name, index, size[0] * size[1]).view(*size)
 
 
 def as_distribution(counts: Tensor) -> Tensor:

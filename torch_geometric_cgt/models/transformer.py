@@ -11,12 +11,18 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees
-from torch_geometric_cgt.models.private_model import ROOTS, SCENES, STAGE, PrivateTreeModel
-from torch_geometric_cgt.models.tree_model import FitContext, TreeModel, TreeSource
+from torch_geometric_cgt.models.label_scenes import ROOTS, SCENES
+from torch_geometric_cgt.models.tree_model import (
+    PER_TREE,
+    STAGE,
+    FitContext,
+    PrivateTreeModel,
+    TreeModel,
+    TreeSource,
+)
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.privacy.ledger import Entry
-from torch_geometric_cgt.privacy.noise import DiscreteGaussian, SampledGaussian
-from torch_geometric_cgt.privacy.noise_sampling import SystemRandom
+from torch_geometric_cgt.privacy import Entry, Gaussian, Queries
+from torch_geometric_cgt.privacy.noise import SampledGaussian, SystemRandom
 from torch_geometric_cgt.training import FitConfig, fit
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately
 
@@ -149,20 +155,21 @@ class PrivateGenerator(PrivateTreeModel):
     def learn(
         self,
         trees: TokenTrees,
-        entries: Sequence[Entry],
-        sigma: dict[str, float],
+        queries: Queries,
         context: FitContext,
     ) -> None:
         r"""Counts scenes with noise, then trains by DP-SGD."""
-        tokens, y, generator = trees.tokens, trees.y, context.noise
+        tokens, y, generator = trees.tokens, trees.y, queries.generator
         if y.numel() > self.num_trees:  # fewer trees are allowed: some may be zeroed out
             raise ValueError(
                 f'The noise was planned for {self.num_trees} trees (got {y.numel()}): the number '
                 f'of trees must not exceed the public number'
             )
-        noise = next(entry.noise for entry in entries if entry.name == DP_SGD)
+        noise = next(entry.noise for entry in queries.entries if entry.name == DP_SGD)
         assert isinstance(noise, SampledGaussian)
-        scene = self.scenes.fit(tokens, y, sigma[ROOTS], sigma[SCENES], generator)  # not private
+        scene = self.scenes.fit(tokens, y, queries)  # not private
+        if queries.replay is not None:  # steps have no answers that could be used again
+            return
         rng = (
             SystemRandom() if generator is None else np.random.default_rng(generator.initial_seed())
         )
@@ -185,17 +192,16 @@ def plan_gradients(config: DPSGDConfig, num_trees: int) -> list[Entry]:
         config (DPSGDConfig): How to train.
         num_trees (int): The number of trees.
     """
-    count = Entry(STAGE, ROOTS, 'record', 1.0, DiscreteGaussian(1.0), share=SHARES['roots'])
+    count = Entry(STAGE, ROOTS, PER_TREE, Gaussian(1.0), share=SHARES['roots'])
     return [
         count,
         replace(count, name=SCENES, share=SHARES['scenes']),
         Entry(
             STAGE,
             DP_SGD,
-            'record',
-            config.clip,
+            PER_TREE,
             config.noise(num_trees),
             share=SHARES['gradients'],
-            note='DP-SGD, one computation graph is one record',
+            note=f'DP-SGD, one computation graph is one row, clipped to {config.clip:g}',
         ),
     ]

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.nn.batch_plan import Parents, ParentsWithChildren, Tiling
-from torch_geometric_cgt.nn.marginals import Marginals
 from torch_geometric_cgt.nn.vocabulary import (
     CellVocabulary,
+    Marginals,
     Vocabulary,
     log_softmax,
     sample_categorical,
@@ -308,7 +308,7 @@ class TypedChildren(nn.Module):
 
     @torch.no_grad()
     def set_marginals(self, tokens: Tensor, condition: Tensor, shape: TreeShape) -> None:
-        r"""Sets the biases to the :class:`~torch_geometric_cgt.nn.marginals.Marginals`
+        r"""Sets the biases to the :class:`~torch_geometric_cgt.nn.vocabulary.Marginals`
         of some trees.
 
         Args:

@@ -1,9 +1,10 @@
 r"""From a source graph to a build: promises, configuration, stages and the runner."""
 
-from torch_geometric_cgt.pipeline.build import build, with_declared_labels
-from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.pipeline.accounts import Account, CountedBuild
+from torch_geometric_cgt.pipeline.build import build, cache_name, with_declared_labels
 from torch_geometric_cgt.pipeline.k_anonymous import KAnonymousPipeline
-from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
+from torch_geometric_cgt.pipeline.odometer import Odometer, Spending
+from torch_geometric_cgt.pipeline.pipeline import Build, BuildConfig, Pipeline, Stage
 from torch_geometric_cgt.pipeline.private import PrivatePipeline
 from torch_geometric_cgt.pipeline.promise import (
     DifferentialPrivacy,
@@ -14,18 +15,23 @@ from torch_geometric_cgt.pipeline.promise import (
 from torch_geometric_cgt.pipeline.source import Source, check_source
 
 __all__ = [
+    'Account',
     'Build',
     'BuildConfig',
+    'CountedBuild',
     'DifferentialPrivacy',
     'KAnonymity',
     'KAnonymousPipeline',
+    'Odometer',
     'Pipeline',
     'PrivateClusters',
     'PrivatePipeline',
     'Promise',
     'Source',
+    'Spending',
     'Stage',
     'build',
+    'cache_name',
     'check_source',
     'with_declared_labels',
 ]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from torch_geometric_cgt.data import TokenTrees, masks_of, tokens_of
+from torch_geometric_cgt.data import InNeighbors, TokenTrees, masks_of
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
 from torch_geometric_cgt.models.scenes import (
@@ -20,16 +21,16 @@ from torch_geometric_cgt.models.scenes import (
     TreeProbe,
     choose_draw,
     draw_roots,
-    find_scenes,
     find_sharpness,
     source_accuracy,
 )
-from torch_geometric_cgt.pipeline.measure import measure_groups
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
+from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share
 from torch_geometric_cgt.pipeline.workspace import Outcome
 from torch_geometric_cgt.privacy import Budget, Ledger
-from torch_geometric_cgt.sampler import InNeighbors, sample_trees
+from torch_geometric_cgt.sampler import TreeDraws
 from torch_geometric_cgt.training.sample import BLOCK
+from torch_geometric_cgt.transforms.scenes import find_scenes
 from torch_geometric_cgt.utils.seeds import seeded
 
 ENCODE_BLOCK = 1 << 16  # roots per block
@@ -39,20 +40,21 @@ MAX_DRAWS, DRAWN_TREES = 8, 12_000  # maximum number of candidate releases, and 
 
 class KAnonymousPipeline(Pipeline):
     r"""From a source graph to token trees over a k-anonymous codebook: quantize,
-    encode, find scenes, fit, calibrate, sample.
+    find scenes, encode, fit, calibrate, sample.
 
     There is no ledger. The arguments are those of
     :class:`~torch_geometric_cgt.pipeline.pipeline.Pipeline`.
     """
 
     cluster: Tensor  # [N] cluster of each node
-    codebook: Tensor  # [m, F] mean feature vectors
+    codebook: Tensor  # [m, F] mean feature vectors, protected
     task_weight: float
-    facts: dict[str, Any]  # of the card
+    groups: dict[str, Any]  # facts of the card about the clusters
+    facts: dict[str, Any]  # all facts of the card
+    draws: TreeDraws  # of the source
     cost: dict[str, Any] | None = None  # of a private codebook
     rule: SupportRule | None = None  # that generated trees satisfy
     scene: Tensor  # [n] scene of each root
-    table: SceneTable
     trees: TokenTrees
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -67,9 +69,9 @@ class KAnonymousPipeline(Pipeline):
     def stages(self) -> list[Stage]:
         stages = [
             Stage('quantize', self.quantize, self.take_clusters),
-            Stage('encode', self.encode, self.take_facts),
-            Stage('support', self.find_support),
             Stage('scenes', self.find_scenes, self.take_scenes),
+            Stage('encode', self.encode, self.take_trees),
+            Stage('support', self.find_support),
             Stage('fit', self.fit),
             Stage('calibrate', self.calibrate, self.take_sharpness),
             Stage('sample', self.sample_release),
@@ -113,7 +115,7 @@ class KAnonymousPipeline(Pipeline):
             found = promise.quantize(self.seed('quantize'), self.device).cluster(data, advance)
             bar.total = bar.n  # clustering may converge early
             bar.refresh()
-        tensors = {'cluster': found.cluster, 'codebook': found.codebook}
+        tensors = {'cluster': found.cluster, 'codebook': promise.protect(data.x, found)}
         facts: dict[str, Any] = {'task_weight': found.task_weight}
         if found.entries and promise.cluster_epsilon is not None:
             budget = Budget.of(promise.cluster_epsilon, None, found.cluster.numel(), 'node')
@@ -124,53 +126,7 @@ class KAnonymousPipeline(Pipeline):
     def take_clusters(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
         self.task_weight, self.cost = facts['task_weight'], facts.get('cost')
-
-    def encode(self) -> Outcome:
-        r"""Samples one computation graph of each root and measures the facts of the card."""
-        rng, blocks = torch.Generator().manual_seed(self.seed('encode')), []
-        size = 1 + self.shape.num_neighbors[0]  # the root and its child slots
-        total, promise = self.root.numel(), self.config.k_anonymity
-        with tqdm(total=total, desc='encode', unit='graph', disable=not self.log) as bar:
-            for index in torch.arange(total).split(ENCODE_BLOCK):
-                blocks.append(self.draw_tokens(index, rng)[:, :size].int())
-                bar.update(index.numel())
-        facts = measure_groups(
-            promise.quantize().k,
-            self.cluster,
-            self.source.data.y,
-            torch.cat(blocks),
-            self.shape.num_neighbors[0],
-            self.task_weight,
-            promise.min_support,
-            self.codebook.size(0),
-        )
-        if self.cost is None:
-            return {}, {'mechanism': 'k-anonymity', **facts}
-        cost = {f'cluster_{name}': self.cost[name] for name in ('epsilon', 'delta')}
-        return {}, {'mechanism': 'private clusters', **facts, **cost}
-
-    def take_facts(self, _: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        self.facts = facts
-
-    def draw_tokens(self, index: Tensor, rng: torch.Generator) -> Tensor:
-        r"""Samples token trees of the given roots, ``[n, T]``."""
-        tree = sample_trees(self.graph, self.root[index], self.shape, rng)
-        return tokens_of(tree, self.cluster, self.codebook.size(0))
-
-    def find_support(self) -> None:
-        r"""Counts the source roots of each path, for the support rule."""
-        min_support = self.config.k_anonymity.min_support
-        assert min_support is not None
-        rng = torch.Generator().manual_seed(self.seed('support'))
-        every = torch.arange(self.root.numel())
-        self.rule = SupportRule(
-            torch.cat([self.draw_tokens(every, rng).int() for _ in range(NUM_DRAWS)]),
-            self.y.repeat(NUM_DRAWS),
-            min_support,
-            self.codebook.size(0),
-            self.shape,
-            every.repeat(NUM_DRAWS),
-        )
+        self.groups = measure_clusters(self.cluster, self.source.data.y, self.codebook.size(0))
 
     def find_scenes(self) -> Outcome:
         r"""Clusters roots with similar two-hop neighbourhoods."""
@@ -195,8 +151,59 @@ class KAnonymousPipeline(Pipeline):
 
     def take_scenes(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
         self.scene = tensors['scene']
+
+    def encode(self) -> Outcome:
+        r"""Samples one computation graph of each root and measures the facts of the card."""
+        rng, blocks = torch.Generator().manual_seed(self.seed('encode')), []
+        size = 1 + self.shape.num_neighbors[0]  # the root and its child slots
+        total, promise, draws = self.root.numel(), self.config.k_anonymity, self.tree_draws()
+        with tqdm(total=total, desc='encode', unit='graph', disable=not self.log) as bar:
+            for index in torch.arange(total).split(ENCODE_BLOCK):
+                blocks.append(draws.tokens(index, rng)[:, :size].int())
+                bar.update(index.numel())
+        facts = {
+            'k': promise.min_size,
+            **self.groups,
+            'task_weight': round(self.task_weight, 4),
+            'unique_share': unique_share(self.y, torch.cat(blocks)),
+            'min_support': promise.min_support,
+            'min_value_support': promise.value_support,
+            'rounding': promise.step,
+        }
+        if self.cost is None:
+            return {}, {'mechanism': 'k-anonymity', **facts}
+        cost = {f'cluster_{name}': self.cost[name] for name in ('epsilon', 'delta')}
+        return {}, {'mechanism': 'private clusters', **facts, **cost}
+
+    def take_trees(self, _: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.facts, self.draws = facts, self.tree_draws()
+
+    def tree_draws(self) -> TreeDraws:
+        r"""The computation graphs of all roots. Later stages see the graph through
+        them only.
+        """
+        return TreeDraws(self.graph, self.root, self.shape, self.cluster, self.codebook.size(0))
+
+    def find_support(self) -> None:
+        r"""Counts the source roots of each path, for the support rule."""
+        min_support = self.config.k_anonymity.min_support
+        assert min_support is not None
+        rng = torch.Generator().manual_seed(self.seed('support'))
+        every = torch.arange(self.root.numel())
+        self.rule = SupportRule(
+            torch.cat([self.draws.tokens(every, rng).int() for _ in range(NUM_DRAWS)]),
+            self.y.repeat(NUM_DRAWS),
+            min_support,
+            self.codebook.size(0),
+            self.shape,
+            every.repeat(NUM_DRAWS),
+        )
+
+    @cached_property
+    def table(self) -> SceneTable:
+        r"""The number of roots of each split, label and scene."""
         sizes = (self.source.num_classes, int(self.scene.max()) + 1)
-        self.table = SceneTable(self.y, self.split, self.scene, *sizes)
+        return SceneTable(self.y, self.split, self.scene, *sizes)
 
     def fit(self) -> None:
         r"""Trains the Transformer on newly sampled trees in every epoch."""
@@ -205,7 +212,7 @@ class KAnonymousPipeline(Pipeline):
             torch.manual_seed(self.seed('weights'))
             self.model = self.config.make_model(*sizes, self.table.num_scenes)
         trees = TreeSource(
-            self.draw_tokens, self.y, self.split, *sizes, self.shape, scene=self.scene
+            self.draws.tokens, self.y, self.split, *sizes, self.shape, scene=self.scene
         )
         context = FitContext(
             seed=self.seed('fit'),
@@ -228,7 +235,7 @@ class KAnonymousPipeline(Pipeline):
         def draw_real(i: int) -> TokenTrees:
             rng = torch.Generator().manual_seed(seed + i)
             index = torch.randperm(self.root.numel(), generator=rng)[:size]
-            tree = sample_trees(self.graph, self.root[index], self.shape, rng)
+            tree = self.draws.nodes(index, rng)
             node = tree.masked_fill(tree < 0, num_nodes)
             roots = (self.y[index], self.split[index])
             return TokenTrees(node, *roots, num_nodes, num_classes, self.shape)

@@ -1,4 +1,4 @@
-r"""The pipeline: stages, the runner of all stages, and the resulting build."""
+r"""The pipeline: the configuration of a build, its stages, the runner of all stages, the result."""
 
 from __future__ import annotations
 
@@ -12,16 +12,163 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.models import TreeModel
-from torch_geometric_cgt.pipeline.config import BuildConfig
+from torch_geometric_cgt.models import TransformerModel, TreeModel
+from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy, KAnonymity, Promise
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.pipeline.workspace import TokenShards, once
-from torch_geometric_cgt.privacy import Entry, Ledger
-from torch_geometric_cgt.training import World
+from torch_geometric_cgt.privacy import Answer, Entry, Ledger
+from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.seeds import derive_seed
+
+MIN_SCENES, SCENES_PER_LABEL = 48, 4
+
+
+@dataclass(frozen=True)
+class BuildConfig:
+    r"""All parameters that the result of a build depends on.
+
+    Args:
+        privacy (KAnonymity or DifferentialPrivacy, optional): The promise.
+            (default: :obj:`KAnonymity()`)
+        num_neighbors (tuple[int, ...], optional): The fan-out of each layer.
+            (default: :obj:`(5, 5)`)
+        num_samples (int, optional): The number of generated trees. By default,
+            the number of roots of the source. (default: :obj:`None`)
+        num_scenes (int, optional): The number of scenes, zero for none. By
+            default, it follows from the number of labels.
+            (default: :obj:`None`)
+        seed (int, optional): The seed of all random draws except noise.
+            (default: :obj:`0`)
+        generator (dict, optional): Further arguments of
+            :class:`~torch_geometric_cgt.nn.CGTGenerator`. (default: none)
+        fit (FitConfig, optional): How to train. (default: :obj:`FitConfig()`)
+    """
+
+    privacy: Promise = field(default_factory=KAnonymity)
+    num_neighbors: tuple[int, ...] = (5, 5)
+    num_samples: int | None = None
+    num_scenes: int | None = None
+    seed: int = 0
+    generator: dict[str, Any] = field(default_factory=dict)
+    fit: FitConfig = field(default_factory=FitConfig)
+
+    def __post_init__(self) -> None:
+        if self.num_samples is not None and self.num_samples < 1:
+            raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
+        if self.num_scenes is not None and self.num_scenes < 0:
+            raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
+        if self.private is not None:
+            self._check_private()
+        try:  # checks the model arguments before any work, without allocating memory
+            with torch.device('meta'):
+                self.make_model(1, 1, 1)
+        except TypeError as error:
+            raise ValueError(f"Unknown argument in 'generator': {error}") from error
+
+    def _check_private(self) -> None:
+        r"""Refuses arguments that a differentially private build would ignore."""
+        for name in ('num_scenes', 'generator'):
+            value = getattr(self, name)
+            if value not in (None, {}):
+                raise ValueError(
+                    f"'{name}' is for k-anonymity (got {value!r}): with 'epsilon', set clusters "
+                    f"and the tree model by 'privacy=DifferentialPrivacy(...)'"
+                )
+
+    @property
+    def private(self) -> DifferentialPrivacy | None:
+        r"""The promise, if it is differential privacy."""
+        return self.privacy if isinstance(self.privacy, DifferentialPrivacy) else None
+
+    @property
+    def k_anonymity(self) -> KAnonymity:
+        r"""The promise, which must be k-anonymity."""
+        assert isinstance(self.privacy, KAnonymity)
+        return self.privacy
+
+    @property
+    def shape(self) -> TreeShape:
+        r"""The geometry of computation graphs."""
+        return TreeShape.of(self.num_neighbors)
+
+    def num_scenes_for(self, num_roots: int, num_classes: int) -> int:
+        r"""The number of scenes for a graph. Each scene needs at least :math:`k` roots.
+
+        Args:
+            num_roots (int): The number of roots.
+            num_classes (int): The number of labels.
+        """
+        k = self.k_anonymity.k
+        most = max(1, num_roots // k)
+        if self.num_scenes is None:
+            return min(most, max(MIN_SCENES, SCENES_PER_LABEL * num_classes))
+        if self.num_scenes > most:
+            raise ValueError(
+                f"'num_scenes' * 'k' must not exceed the number of roots (got {self.num_scenes} * "
+                f'{k} > {num_roots}): use at most {most} scenes'
+            )
+        return self.num_scenes
+
+    def check(self, num_nodes: int, num_roots: int, num_classes: int) -> None:
+        r"""Raises an error if a graph of this size cannot be built.
+
+        Args:
+            num_nodes (int): The number of nodes.
+            num_roots (int): The number of roots.
+            num_classes (int): The number of labels.
+        """
+        if self.private is not None:
+            numbers = PublicNumbers(num_nodes, num_roots, num_classes, self.shape)
+            PrivatePlan(numbers, self.private).entries()
+            return
+        self.k_anonymity.check_groups(num_nodes)
+        self.num_scenes_for(num_roots, num_classes)
+
+    def make_model(self, num_tokens: int, num_classes: int, num_scenes: int) -> TransformerModel:
+        r"""The configured Transformer with newly initialized weights.
+
+        Args:
+            num_tokens (int): The number of clusters.
+            num_classes (int): The number of labels.
+            num_scenes (int): The number of scenes.
+        """
+        return TransformerModel(
+            num_tokens,
+            num_classes,
+            self.num_neighbors,
+            self.fit,
+            num_scenes=num_scenes,
+            **self.generator,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""All parameters that the result depends on, for a JSON file."""
+        shared = {
+            'num_neighbors': list(self.num_neighbors),
+            'num_samples': self.num_samples,
+            'seed': self.seed,
+        }
+        if self.private is not None:
+            return {**shared, 'private': self.private.to_dict()}
+        own = {**self.k_anonymity.to_dict(), **shared, 'num_scenes': self.num_scenes}
+        return {**own, 'generator': dict(self.generator), 'fit': self.fit.to_dict()}
+
+    @classmethod
+    def from_dict(cls, parameters: dict[str, Any]) -> BuildConfig:
+        r"""The inverse of :meth:`to_dict`."""
+        own = {**parameters, 'num_neighbors': tuple(parameters['num_neighbors'])}
+        if 'private' in own:
+            return cls(privacy=DifferentialPrivacy(**own.pop('private')), **own)
+        names = KAnonymity.__dataclass_fields__
+        promise = {name: own.pop(name) for name in list(own) if name in names}
+        if 'fit' in own:
+            own['fit'] = FitConfig(**own['fit'])
+        return cls(privacy=KAnonymity.from_dict(promise), **own)
 
 
 @dataclass(frozen=True)
@@ -45,6 +192,8 @@ class Build:
             contains each node, :obj:`"sum_index"`, ``[N]``.
         projection (torch.Tensor, optional): The public projection of features,
             ``[F, d]``, if the codebook is projected.
+        answers (dict, optional): The noisy answers of each stage of a private
+            build, for audits. They are not released.
     """
 
     trees: TokenTrees
@@ -56,6 +205,7 @@ class Build:
     seconds: dict[str, float] = field(default_factory=dict)
     seen: dict[str, Tensor] = field(default_factory=dict)
     projection: Tensor | None = None
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,10 +245,10 @@ class Pipeline(ABC):
         device (torch.device, optional): Where to fit and sample.
             (default: :obj:`torch.device("cpu")`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
-        world (World, optional): The processes that build together.
-            (default: one process)
-        belongs_to (str, optional): A digest of source and parameters.
-            (default: :obj:`""`)
+        world (World, optional): The processes that build. (default: one process)
+        belongs_to (str, optional): A digest of source and parameters. (default: none)
+        register (callable, optional): Counts or refuses the build before any
+            stage runs, given the ledger. (default: :obj:`None`)
     """
 
     ledger: Ledger | None = None
@@ -113,6 +263,7 @@ class Pipeline(ABC):
         log: bool = True,
         world: World | None = None,
         belongs_to: str = '',
+        register: Callable[[Ledger | None], None] | None = None,
     ) -> None:
         self._source = source
         self._stage: Stage | None = None
@@ -123,6 +274,7 @@ class Pipeline(ABC):
         self.sampling_device = self.device
         self.log = log and self.world.is_first
         self.belongs_to = belongs_to
+        self.register = register
         self.shape = config.shape
         self.seconds: dict[str, float] = {}
 
@@ -145,6 +297,9 @@ class Pipeline(ABC):
         stages = self.stages()
         for stage in stages:
             self.entries(*stage.paid_by)
+        with self.world.together('count this build'):
+            if self.register is not None and self.world.is_first:
+                self.register(self.ledger)
         for stage in stages:
             self.run_stage(stage)
         return self.result() if self.world.is_first else None

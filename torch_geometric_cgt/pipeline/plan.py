@@ -8,11 +8,18 @@ from dataclasses import asdict, dataclass, replace
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import BudgetError
-from torch_geometric_cgt.models import PrivateGenerator, PrivateHistograms, PrivateTreeModel
-from torch_geometric_cgt.models.private_model import ROOTS
+from torch_geometric_cgt.models import (
+    PrivateGenerator,
+    PrivateHistograms,
+    PrivateMixing,
+    TreeModel,
+)
+from torch_geometric_cgt.models.edge_counts import EdgeCaps
+from torch_geometric_cgt.models.label_scenes import ROOTS
 from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy
-from torch_geometric_cgt.privacy import Budget, CappedSample, DiscreteGaussian, Entry, Ledger
-from torch_geometric_cgt.privacy.units import group_size
+from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger, SampledGaussian
+from torch_geometric_cgt.privacy.stability import CHANGED_ROW, StableSample
+from torch_geometric_cgt.privacy.units import HISTOGRAM
 from torch_geometric_cgt.quantizer import PrivateKMeans
 
 # The stages of the ledger. Each stage must have an entry before any data are read.
@@ -25,11 +32,18 @@ STAGES = (
     'sequence model',
 )
 LABELS = 'labels and splits'
-SAMPLE_NOTE = 'they are sampled once and never released: the sample is a part of the data'
-SHARES = {'labels': 0.02, 'clusters': 0.5, 'model': 0.48}
+SHARES = {'labels': 0.02, 'clusters': 0.55, 'model': 0.43}
 ROUNDS = 6  # maximum number of fixed-point iterations in at_noise()
-# From this product of records and epsilon on, DP-SGD is the better model, see docs/privacy.md.
+# From this product of records and epsilon on, DP-SGD is better than histograms of frozen records.
 ENOUGH_FOR_GRADIENTS = 8_000
+NO_EDGES = 'rows'  # the form that ignores edges
+NOT_COVERED = 'the unit edge does not protect features and labels'
+NOTES = {  # of the stage 'computation graphs'
+    'mixing': 'not used: the model learns from counts of nodes and edges',
+    NO_EDGES: 'not used: the model ignores edges',
+    'stable': 'sampled again for each graph; the entries of the model count those that change',
+    'frozen': 'sampled once and never released: the sample is a part of the data',
+}
 
 
 @dataclass(frozen=True)
@@ -68,21 +82,53 @@ class PrivatePlan:
 
     @property
     def form(self) -> str:
-        r"""The tree model. DP-SGD is used for the unit :obj:`"record"` if the
-        product of records and epsilon is large enough. Otherwise, histograms are
-        used: they are as good there and a hundred times faster.
+        r"""The tree model. The default is :obj:`"mixing"`, which protects nodes of
+        any degree. For frozen records, it is DP-SGD if the product of records and
+        epsilon is large enough, and histograms otherwise.
         """
         if self.config.form != 'auto':
             return self.config.form
+        if self.config.public is not None:
+            return 'dp_sgd'
+        if self.config.unit != 'frozen_record':
+            return 'mixing'
         enough = self.numbers.num_roots * self.budget.epsilon >= ENOUGH_FOR_GRADIENTS
-        return 'dp_sgd' if self.config.unit == 'record' and enough else 'histograms'
+        return 'dp_sgd' if enough else 'histograms'
 
     @property
-    def sample(self) -> CappedSample | None:
-        r"""The frozen sample, if one unit can be in several trees."""
-        if self.config.unit == 'record':
+    def uses_trees(self) -> bool:
+        r"""Whether the tree model learns from computation graphs."""
+        return self.form in ('histograms', 'dp_sgd')
+
+    @property
+    def sample(self) -> StableSample | None:
+        r"""The bounds on the number of computation graphs that one unit changes;
+        :obj:`None` if none are used, or if they are frozen.
+        """
+        config = self.config
+        if not self.uses_trees or config.unit == 'frozen_record':
             return None
-        return CappedSample(self.config.max_parents, self.numbers.shape.depth)
+        return StableSample(config.max_parents, self.numbers.shape.depth, config.max_degree)
+
+    @property
+    def max_degree(self) -> int | None:
+        r"""The largest number of edges of a node that is protected; :obj:`None` for
+        all nodes.
+        """
+        return self.config.max_degree if self.uses_trees and self.config.unit == 'node' else None
+
+    @property
+    def k(self) -> int | None:
+        r"""The minimum number of nodes that share a feature vector, if features are
+        not protected by noise.
+        """
+        return None if self.has_private_codebook else self.config.k
+
+    @property
+    def changed_trees(self) -> int:
+        r"""The largest number of computation graphs that one unit changes."""
+        sample = self.sample
+        return 1 if sample is None else getattr(sample, f'trees_per_{self.config.unit}')
 
     @property
     def has_large_delta(self) -> bool:
@@ -95,22 +141,36 @@ class PrivatePlan:
         return self.config.clusters.space == 'projected'
 
     @property
+    def has_private_codebook(self) -> bool:
+        r"""Whether features and labels are protected. The unit edge protects edges
+        only, and its feature vectors are means of at least :math:`k` nodes.
+        """
+        return self.config.unit != 'edge'
+
+    @property
     def declared_public(self) -> dict[str, str] | None:
         r"""Name and fingerprint of the public graph for pre-training, as on the card."""
         return None if self.config.public is None else asdict(self.config.public)
-
-    def group(self, rows: str) -> int:
-        r"""The number of rows of a table that belong to one unit, but at least one."""
-        return max(1, group_size(rows, self.config.unit, self.sample))
 
     def solver(self) -> PrivateKMeans:
         r"""The clustering, with as many clusters as its share of the budget allows."""
         return self.config.clusters.solver(self.budget.part(SHARES['clusters']))
 
-    def make_model(self, num_tokens: int) -> PrivateTreeModel:
+    @property
+    def most_clusters(self) -> int:
+        r"""The largest number of feature vectors."""
+        numbers = self.numbers
+        if not self.has_private_codebook:
+            return max(1, numbers.num_nodes // self.config.k)
+        return self.solver().plan(numbers.num_nodes, numbers.num_classes).num_clusters
+
+    def make_model(self, num_tokens: int) -> TreeModel:
         r"""The tree model before it is fitted."""
         numbers = self.numbers
         sizes = (num_tokens, numbers.num_classes, list(numbers.shape.num_neighbors))
+        if self.form in ('mixing', NO_EDGES):
+            caps = EdgeCaps.of(numbers.num_nodes, self.config.unit != 'edge')
+            return PrivateMixing(*sizes, caps, use_edges=self.form != NO_EDGES)
         if self.form == 'histograms':
             return PrivateHistograms(*sizes)
         return PrivateGenerator(*sizes, numbers.num_roots, self.config.dp_sgd)
@@ -127,31 +187,44 @@ class PrivatePlan:
                 f'{numbers.num_nodes} nodes with {numbers.num_classes} labels ({weak}): use at '
                 f'least {self.smallest_useful():g}'
             )
-        labels = Entry('labels', LABELS, 'node', 1.0, DiscreteGaussian(1.0), share=1.0)
+        kind = 'stable' if self.sample is not None else 'frozen' if self.uses_trees else self.form
+        trees = Entry.free('computation graphs', 'computation graphs of roots', NOTES[kind])
+        return [*self._codebook(), trees, *self._shared(self._model(), 'model')]
+
+    def _codebook(self) -> list[Entry]:
+        r"""The entries of labels and feature vectors."""
+        numbers = self.numbers
+        if not self.has_private_codebook:
+            means = f'{NOT_COVERED}; each feature vector is the mean of at least {self.config.k}'
+            free = [('projection', 'projection'), ('clustering', 'clusters')]
+            return [
+                Entry.free('labels', LABELS, NOT_COVERED),
+                *(Entry.free(stage, name, NOT_COVERED) for stage, name in free),
+                Entry.free('centres', 'means of clusters', f'{means} nodes'),
+            ]
+        labels = Entry('labels', LABELS, HISTOGRAM, Gaussian(1.0))
         clusters = self.solver().plan(numbers.num_nodes, numbers.num_classes).entries()
-        trees = Entry.free(
-            'computation graphs',
-            'one computation graph of each root',
-            SAMPLE_NOTE,
-        )
-        model = [*self._public_start(), *self.make_model(1).entries()]
-        return [
-            *self._shared([labels], 'labels'),
-            *self._shared(clusters, 'clusters'),
-            trees,
-            *self._shared(model, 'model'),
-        ]
+        return [*self._shared([labels], 'labels'), *self._shared(clusters, 'clusters')]
+
+    def _model(self) -> list[Entry]:
+        r"""The entries of the tree model. Those of computation graphs are multiplied by the
+        number that one unit changes.
+        """
+        entries = self.make_model(1).entries()
+        if self.sample is not None:
+            unit, number = self.config.unit, self.changed_trees
+            rows = {True: float(number), False: number * CHANGED_ROW}
+            entries = [
+                replace(entry, changes={unit: rows[isinstance(entry.noise, SampledGaussian)]})
+                for entry in entries
+            ]
+        return [*self._public_start(), *entries]
 
     def _public_start(self) -> list[Entry]:
         r"""The free entry of the pre-training on a public graph, if there is one."""
         public = self.config.public
         if public is None:
             return []
-        if self.form != 'dp_sgd':
-            raise ValueError(
-                f"'public' is for form='dp_sgd', but '{self.form}' was chosen for this size and "
-                f"budget: set form='dp_sgd', or omit the public graph"
-            )
         why = f"learned from '{public.name}' ({public.fingerprint}), which is taken to be public"
         return [Entry.free('sequence model', 'public pre-training', why)]
 
@@ -166,6 +239,8 @@ class PrivatePlan:
         histogram.
         """
         numbers = self.numbers
+        if not self.has_private_codebook:
+            return None
         try:
             self.solver().plan(numbers.num_nodes, numbers.num_classes)
             sigma = self.root_noise()
@@ -183,9 +258,10 @@ class PrivatePlan:
         r"""The approximate noise of the histogram of root tokens per label, from
         its share of the concentrated cost.
         """
-        entries = self._shared(self.make_model(1).entries(), 'model')
+        entries = self._shared(self._model(), 'model')
         roots = next(entry for entry in entries if entry.name == ROOTS)
-        return 1 / math.sqrt(2 * roots.share * self.budget.concentrated)
+        change = roots.changes[self.config.unit]
+        return change / math.sqrt(2 * roots.share * self.budget.concentrated)
 
     def smallest_useful(self) -> float:
         r"""The approximate smallest epsilon for which there is a signal, rounded up
@@ -200,18 +276,13 @@ class PrivatePlan:
         return round(math.ceil(high * 10**digits) / 10**digits, max(0, digits))
 
     def _shared(self, entries: Iterable[Entry], key: str) -> list[Entry]:
-        r"""Scales the shares of entries to one part of the budget. A share is
-        divided by the square of the number of rows per unit, because the cost of
-        a unit grows with this square.
-        """
+        r"""Scales the shares of entries to one part of the budget."""
         entries = list(entries)
         total = sum(entry.share for entry in entries if entry.noise is not None)
         return [
             entry
             if entry.noise is None
-            else replace(
-                entry, share=SHARES[key] * entry.share / total / self.group(entry.unit) ** 2
-            )
+            else replace(entry, share=SHARES[key] * entry.share / total)
             for entry in entries
         ]
 
@@ -225,12 +296,15 @@ class PrivatePlan:
         """
         entries = self.entries()
         if width is None:
-            return Ledger(STAGES, entries, self.sample).calibrate(self.budget)
+            return Ledger(STAGES, entries).calibrate(self.budget)
+        unit = self.config.unit
         given = [
-            replace(entry, noise=entry.noise and entry.noise.of_width(width, entry.sensitivity))
+            replace(entry, noise=entry.noise and entry.noise.of_width(width, entry.changes[unit]))
+            if entry.changes.get(unit)
+            else entry
             for entry in entries
         ]
-        return Ledger(STAGES, given, self.sample)
+        return Ledger(STAGES, given)
 
     def at_noise(self, width: float) -> PrivatePlan:
         r"""The plan whose epsilon is the cost of noise of the given width. The cost

@@ -3,34 +3,54 @@ r"""The stages of a differentially private build."""
 from __future__ import annotations
 
 import shutil
-import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape, random_split, tokens_of
-from torch_geometric_cgt.models import FitContext, PrivateGenerator, PrivateTreeModel, TreeSource
+from torch_geometric_cgt.data import InNeighbors, TokenTrees, random_split, tokens_of
+from torch_geometric_cgt.models import (
+    FitContext,
+    PrivateGenerator,
+    TokenGraph,
+    TreeModel,
+    TreeSource,
+)
 from torch_geometric_cgt.models.noisy_tables import project_to_simplex
-from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.pipeline.config import BuildConfig
-from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
+from torch_geometric_cgt.pipeline.k_anonymity import KAnonymity
+from torch_geometric_cgt.pipeline.pipeline import Build, BuildConfig, Pipeline, Stage
 from torch_geometric_cgt.pipeline.plan import LABELS, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.public_start import pretrain
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.pipeline.workspace import Outcome, once
-from torch_geometric_cgt.privacy import DiscreteGaussian, Ledger
-from torch_geometric_cgt.privacy.mechanisms import noisy_histogram
-from torch_geometric_cgt.sampler import InNeighbors, sample_trees
-from torch_geometric_cgt.sampler.bounded_degree import cap_parents
-from torch_geometric_cgt.training import FitConfig, fit
-from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
-from torch_geometric_cgt.transforms import Quantize
+from torch_geometric_cgt.privacy import Answer, Queries
+from torch_geometric_cgt.privacy.queries import from_tensors, to_tensors
+from torch_geometric_cgt.privacy.stated_ledger import read_ledger
+from torch_geometric_cgt.sampler import sample_trees
+from torch_geometric_cgt.sampler.stable_edges import stable_children, unroll_trees
 from torch_geometric_cgt.utils.seeds import derive_seed
 
+ANSWER = 'answer'  # prefix of the answers in the file of a stage
 SPLITS = (0, 1, 2, 4)  # none, training, validation, test; a node in several counts for the first
-# Weights that depend on the tokens, labels and scenes of one graph. They are not transferred.
-OWN = ('streams.token.', 'streams.label.', 'streams.scene.', 'head.')
+
+
+@dataclass(frozen=True)
+class Replay:
+    r"""The queries of a build, asked again.
+
+    Args:
+        answers (list[Answer]): The given answers beside the exact results of
+            their queries.
+        results (dict[str, torch.Tensor]): Everything that is computed from the
+            answers and released, or from which the release is sampled. It must
+            not depend on the data in any other way: with the same answers, it
+            is the same for every source.
+    """
+
+    answers: list[Answer]
+    results: dict[str, Tensor]
 
 
 class PrivatePipeline(Pipeline):
@@ -46,12 +66,14 @@ class PrivatePipeline(Pipeline):
     :class:`~torch_geometric_cgt.pipeline.pipeline.Pipeline`.
     """
 
-    model: PrivateTreeModel
+    model: TreeModel
     counts: Tensor  # [4, C] noisy counts of splits and labels
     cluster: Tensor  # [N] cluster of each node, not private
     codebook: Tensor  # [m, F]
     projection: Tensor | None  # [F, d], if the codebook is projected
     seen: dict[str, Tensor]  # private results from which the codebook is computed
+    answers: dict[str, list[Answer]]  # of the queries of each stage
+    replays: dict[str, list[Answer]] | None = None  # answers that are used instead of new noise
     trees: TokenTrees
 
     def __init__(self, source: Source, config: BuildConfig, *args: Any, **kwargs: Any) -> None:
@@ -64,6 +86,7 @@ class PrivatePipeline(Pipeline):
         self.sampling_device = torch.device('cpu')
         self.has_splits = source.split is not None
         self.numbers = public_numbers(source, config)
+        self.answers = {}
 
     def prepare(self) -> None:
         r"""Calibrates the ledger to the budget, or reads the ledger of the build
@@ -78,7 +101,7 @@ class PrivatePipeline(Pipeline):
             return {}, {'ledger': content, 'form': plan.form}
 
         facts = once(self.work, 'ledger', calibrate, self.world)[1]
-        self.ledger = Ledger.from_dict(facts['ledger'], verify=False)  # written by this build
+        self.ledger = read_ledger(facts['ledger'], plan.budget)  # maybe of an interrupted build
         self.plan = replace(plan, config=replace(self.promise, form=facts['form']))
         self.spent: dict[str, Any] = facts['ledger']
 
@@ -103,8 +126,41 @@ class PrivatePipeline(Pipeline):
             self.facts(),
             seconds=self.seconds,
             seen=self.seen,
+            answers=self.answers,
             projection=self.projection,
         )
+
+    def ask(self, stage: str, *paid_by: str) -> Queries:
+        r"""Starts the queries of a stage.
+
+        Args:
+            stage (str): The stage.
+            *paid_by (str): The stages of the ledger that pay for it.
+        """
+        replay = None if self.replays is None else self.replays[stage]
+        queries = Queries(self.entries(*paid_by), self.noise(stage), replay)
+        self.answers[stage] = queries.answers
+        return queries
+
+    def keep(self, stage: str, tensors: dict[str, Tensor]) -> Outcome:
+        r"""Adds the answers of a stage to its results, for its file.
+
+        Args:
+            stage (str): The stage.
+            tensors (dict[str, torch.Tensor]): The results.
+        """
+        answers, facts = to_tensors(self.answers[stage], ANSWER)
+        return {**tensors, **answers}, {'answers': facts}
+
+    def remember(self, stage: str, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        r"""Takes the answers of a stage out of its file.
+
+        Args:
+            stage (str): The stage.
+            tensors (dict[str, torch.Tensor]): The results.
+            facts (dict): The facts beside them.
+        """
+        self.answers[stage] = from_tensors(tensors, facts['answers'], ANSWER)
 
     def count_labels(self) -> Outcome:
         r"""Noisy counts of splits and labels, ``[4, C]``."""
@@ -115,31 +171,36 @@ class PrivatePipeline(Pipeline):
             code = source.split[source.root]
             for place, bit in reversed(list(enumerate(SPLITS))):
                 split[(code & bit) > 0] = place
-        entries = self.entries('labels')
-        noise = next(entry.noise for entry in entries if entry.name == LABELS)
-        assert isinstance(noise, DiscreteGaussian)
-        noisy = noisy_histogram(
-            split * num_classes + y,
-            len(SPLITS) * num_classes,
-            noise.sigma,
-            self.noise('labels'),
-        ).double()
+        index, size = split * num_classes + y, len(SPLITS) * num_classes
+        queries = self.ask('labels', 'labels')
+        if self.plan.has_private_codebook:
+            noisy = queries.histogram(LABELS, index, size)
+        else:
+            noisy = torch.bincount(index, minlength=size).double()
         if not self.has_splits:  # all roots are in the first row; the other rows are pure noise
             noisy[num_classes:] = 0
         counts = project_to_simplex(noisy[None], noisy.sum().clamp(min=1).view(1))
-        return {'counts': counts.view(len(SPLITS), num_classes)}, {}
+        return self.keep('labels', {'counts': counts.view(len(SPLITS), num_classes)})
 
-    def take_counts(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+    def take_counts(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.remember('labels', tensors, facts)
         self.counts = tensors['counts']
 
     def quantize(self) -> Outcome:
         r"""Computes the cluster of each node, which is not private, the codebook,
         and the public projection of features if the codebook is projected.
         """
-        data, solver = self.source.data, self.plan.solver()
-        solver.generator = self.noise('clusters')
-        entries = self.entries('projection', 'clustering', 'centres')
-        solver.fit(data.x, data.y.clamp(min=-1), entries, self.numbers.num_classes)
+        data = self.source.data
+        queries = self.ask('quantize', 'projection', 'clustering', 'centres')
+        if not self.plan.has_private_codebook:
+            groups = KAnonymity(self.promise.k)
+            no_edges = data.edge_index[:, :0]  # clusters must not depend on what is protected
+            nodes = Data(x=data.x, y=data.y, edge_index=no_edges)
+            found = groups.quantize(self.seed('quantize'), self.device).cluster(nodes)
+            codebook = groups.protect(data.x, found)
+            return self.keep('quantize', {'cluster': found.cluster, 'codebook': codebook})
+        solver = self.plan.solver()
+        solver.fit(data.x, data.y.clamp(min=-1), queries, self.numbers.num_classes)
         tensors = {
             'cluster': torch.from_numpy(solver.labels_).long(),
             'codebook': torch.from_numpy(solver.cluster_centers_).float(),
@@ -147,9 +208,10 @@ class PrivatePipeline(Pipeline):
         }
         if self.plan.is_projected:
             tensors['projection'] = torch.from_numpy(solver.projection_).float()
-        return tensors, {}
+        return self.keep('quantize', tensors)
 
-    def take_clusters(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+    def take_clusters(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.remember('quantize', tensors, facts)
         self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
         self.projection = tensors.get('projection')
         self.seen = {name: value for name, value in tensors.items() if name.startswith('sum')}
@@ -178,41 +240,71 @@ class PrivatePipeline(Pipeline):
         self.model.generator.load_state_dict(tensors, strict=False)
 
     def fit(self) -> Outcome:
-        r"""Fits the tree model to one frozen computation graph per root."""
-        source = self.source
-        tokens = tokens_of(self.draw_trees(), self.cluster, self.model.num_tokens)
-        y = source.data.y[source.root]
-        sizes = (self.model.num_tokens, self.model.num_classes, self.shape)
-        trees = TreeSource(lambda index, _: tokens[index], y, torch.zeros_like(y), *sizes)
-        context = FitContext(
-            device=self.device,
-            log=self.log,
-            entries=self.entries('sequence model'),
-            noise=self.noise('model'),
-        )
-        self.model.fit(trees, context)
-        return dict(self.model.cpu().state_dict()), {}
-
-    def take_weights(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
-        self.model.load_state_dict(tensors)
-
-    def draw_trees(self) -> Tensor:
-        r"""One computation graph of each root, the same on every call, ``[n, T]``.
-
-        For the units edge and node, the number of trees that contain a unit is
-        bounded. Trees are sampled for all nodes, so that a tree does not depend on
-        which other nodes have a label.
+        r"""Fits the tree model to nodes and edges, or to one computation graph per
+        root.
         """
-        assert self.ledger is not None
+        data, root = self.source.data, self.source.root
+        y = data.y[root]
+        tokens = self.draw_tokens() if self.plan.uses_trees else y.new_empty(y.numel(), 0)
+        sizes = (self.model.num_tokens, self.model.num_classes, self.shape)
+        graph = TokenGraph(self.cluster, data.y, data.edge_index)
+        trees = TreeSource(
+            lambda index, _: tokens[index], y, torch.zeros_like(y), *sizes, graph=graph
+        )
+        queries = self.ask('fit', 'computation graphs', 'sequence model')
+        self.model.fit(trees, FitContext(device=self.device, log=self.log, queries=queries))
+        return self.keep('fit', dict(self.model.cpu().state_dict()))
+
+    def take_weights(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.remember('fit', tensors, facts)
+        own = {name: value for name, value in tensors.items() if not name.startswith(ANSWER)}
+        self.model.load_state_dict(own)
+
+    def draw_tokens(self) -> Tensor:
+        r"""The tokens of one computation graph of each root, ``[n, T]``.
+
+        The children of a node are those with the lowest priorities, which depend
+        on pairs of nodes only. So few trees change without a node or an edge, see
+        :class:`~torch_geometric_cgt.privacy.StableSample`. For frozen records,
+        children are drawn at random, for all nodes, so that a tree does not depend
+        on which other nodes have a label.
+        """
         source, shape = self.source, self.shape
-        rng = torch.Generator().manual_seed(self.seed('trees'))
         edge_index, num_nodes = source.data.edge_index, self.numbers.num_nodes
-        if self.ledger.sample is not None:
-            most = max(shape.num_neighbors)
-            parents = self.ledger.sample.max_parents
-            edge_index = cap_parents(edge_index, num_nodes, parents, most, rng)
-        graph = InNeighbors.from_edge_index(edge_index, num_nodes)
-        return sample_trees(graph, torch.arange(num_nodes), shape, rng)[source.root]
+        everyone, sample = torch.arange(num_nodes), self.plan.sample
+        if sample is not None:
+            most, key = max(shape.num_neighbors), self.seed('trees')
+            lists = stable_children(edge_index, num_nodes, sample.max_parents, most, key)
+            trees = unroll_trees(lists, everyone, shape)
+        else:
+            rng = torch.Generator().manual_seed(self.seed('trees'))
+            graph = InNeighbors.from_edge_index(edge_index, num_nodes)
+            trees = sample_trees(graph, everyone, shape, rng)
+        return tokens_of(trees[source.root], self.cluster, self.model.num_tokens)
+
+    def replay(self, source: Source, answers: dict[str, list[Answer]]) -> Replay:
+        r"""Runs all stages that read the data again, with the given answers in place
+        of new noise. Nothing is released. The exact results of the queries are
+        **not** private. Steps of DP-SGD are not run again.
+
+        Args:
+            source (Source): The source, or the source without one unit.
+            answers (dict[str, list[Answer]]): The answers of each stage of a
+                build.
+        """
+        other = PrivatePipeline(source, self.config, self.work, self.device, log=False)
+        other.numbers, other.ledger, other.plan = self.numbers, self.ledger, self.plan
+        other.has_splits, other.replays = self.has_splits, answers
+        asked: list[Answer] = []
+        for stage in other.stages():
+            if stage.paid_by and stage.take is not None:
+                other._stage = stage
+                tensors, facts = stage.run()
+                asked += other.answers[stage.name]
+                stage.take(tensors, facts)
+        results = {'counts': other.counts, 'codebook': other.codebook}
+        results |= {f'model.{name}': v for name, v in other.model.state_dict().items()}
+        return Replay(asked, results)
 
     def sample_release(self) -> None:
         r"""Generates the trees of the release. Labels and splits are drawn from the
@@ -230,7 +322,7 @@ class PrivatePipeline(Pipeline):
 
     def facts(self) -> dict[str, Any]:
         r"""The facts of the card."""
-        (total,) = self.spent['totals']
+        total = self.spent['totals'][0]
         return {
             'mechanism': 'differential privacy',
             'epsilon': total['epsilon'],
@@ -243,6 +335,8 @@ class PrivatePipeline(Pipeline):
             'large_delta': self.plan.has_large_delta,
             'projected': None if self.projection is None else list(self.projection.shape),
             'public': self.plan.declared_public,
+            'max_degree': self.plan.max_degree,
+            'k': self.plan.k,
         }
 
     def noise(self, purpose: str) -> torch.Generator | None:
@@ -266,60 +360,3 @@ def public_numbers(source: Source, config: BuildConfig) -> PublicNumbers:
     """
     num_nodes = int(source.data.num_nodes or 0)
     return PublicNumbers(num_nodes, source.num_roots, source.num_classes, config.shape)
-
-
-def pretrain(
-    public: Source,
-    num_tokens: int,
-    shape: TreeShape,
-    config: DPSGDConfig,
-    seed: int,
-    device: torch.device,
-    log: bool = False,
-) -> dict[str, Tensor]:
-    r"""Fits a generator of the same size to a public graph, without noise, and
-    returns the weights that can be transferred to another graph: positions,
-    attention and the layers in between.
-
-    Args:
-        public (Source): The public graph.
-        num_tokens (int): The number of clusters of the private graph. The
-            public graph gets the same number if it has enough nodes.
-        shape (TreeShape): The geometry of computation graphs.
-        config (DPSGDConfig): The size of the generator.
-        seed (int): The seed of clustering, weights and training.
-        device (torch.device): Where to fit.
-        log (bool, optional): Whether to show progress. (default: :obj:`False`)
-    """
-    data, root = public.data, public.root
-    num_nodes, y = int(data.num_nodes or 0), data.y[public.root]
-    size = max(1, min(num_tokens, num_nodes // 2))
-    quantize = Quantize(
-        1, size, seed=derive_seed(seed, 'quantize'), task_weight=None, device=device
-    )
-    with warnings.catch_warnings():
-        # The warning about clusters with one label does not matter for a public graph.
-        warnings.simplefilter('ignore', UserWarning)
-        cluster = quantize.cluster(data).cluster
-    graph = InNeighbors.from_edge_index(data.edge_index, num_nodes)
-
-    def draw_tokens(index: Tensor, rng: torch.Generator) -> Tensor:
-        return tokens_of(sample_trees(graph, root[index], shape, rng), cluster, size)
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(seed, 'weights'))
-        labels, fan_outs = public.num_classes, list(shape.num_neighbors)
-        generator = config.make_generator(size, labels, fan_outs, labels)
-    # The scene of a tree of the public graph is its label.
-    fit(generator, draw_tokens, y, FitConfig(), derive_seed(seed, 'fit'), device, log, scene=y)
-    return shared_weights(generator.cpu())
-
-
-def shared_weights(generator: CGTGenerator) -> dict[str, Tensor]:
-    r"""The weights that do not depend on the tokens, labels and scenes of one graph.
-
-    Args:
-        generator (CGTGenerator): The model.
-    """
-    weights = generator.state_dict()
-    return {name: value for name, value in weights.items() if not name.startswith(OWN)}

@@ -1,90 +1,24 @@
-r"""The promises of a release, k-anonymity and differential privacy, with their parameters."""
+r"""The promises of a release, with their parameters, and what k-anonymous clusters reach."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from torch_geometric_cgt.models import PRIVATE_MODELS
-from torch_geometric_cgt.models.path_support import check_min_support
+from torch_geometric_cgt.pipeline.k_anonymity import KAnonymity
 from torch_geometric_cgt.pipeline.source import PublicGraph
 from torch_geometric_cgt.privacy import Budget
 from torch_geometric_cgt.privacy.units import check_unit
-from torch_geometric_cgt.quantizer import PrivateKMeans
+from torch_geometric_cgt.quantizer import PrivateKMeans, label_homogeneity
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
-from torch_geometric_cgt.transforms import Quantize
 
-FORMS = ('auto', *PRIVATE_MODELS)
-
-
-@dataclass(frozen=True)
-class KAnonymity:
-    r"""Every released feature vector is the mean of at least :obj:`k` source nodes.
-
-    Args:
-        k (int, optional): The minimum number of nodes that share a feature
-            vector. (default: :obj:`30`)
-        l (int, optional): The minimum number of distinct labels among the
-            nodes that share a feature vector. (default: :obj:`None`)
-        min_support (int, optional): The minimum number of source nodes whose
-            computation graphs contain a path of a generated tree. A path is
-            the label of a root and the clusters from the root to a node. Other
-            paths are redrawn or cut. By default, there is no such rule.
-            (default: :obj:`None`)
-        num_clusters (int, optional): The number of distinct feature vectors,
-            see :class:`~torch_geometric_cgt.transforms.Quantize`.
-            (default: :obj:`None`)
-        task_weight (float or str, optional): The weight of class probabilities
-            in the clustering, see
-            :class:`~torch_geometric_cgt.transforms.Quantize`.
-            (default: :obj:`"auto"`)
-        cluster_epsilon (float, optional): The budget per node of a
-            differentially private codebook. Only the codebook is private; the
-            paper calls this DP k-means. Clusters have no minimum size, and the
-            noise does not depend on the seed. (default: :obj:`None`)
-    """
-
-    k: int = 30
-    l: int | None = None  # noqa: E741
-    min_support: int | None = None
-    num_clusters: int | None = None
-    task_weight: float | str | None = 'auto'
-    cluster_epsilon: float | None = None
-
-    def __post_init__(self) -> None:
-        self.quantize()
-        if self.min_support is not None:
-            check_min_support(self.min_support)
-
-    def quantize(self, seed: int = 0, device: torch.device | str = 'cpu') -> Quantize:
-        r"""The transform that clusters the features of a source.
-
-        Args:
-            seed (int, optional): The seed. (default: :obj:`0`)
-            device (torch.device or str, optional): The device.
-                (default: :obj:`"cpu"`)
-        """
-        if self.cluster_epsilon is not None:  # clusters of any size, by default without labels
-            return Quantize(
-                1,
-                self.num_clusters,
-                method='dp',
-                epsilon=self.cluster_epsilon,
-                seed=seed,
-                l=self.l,
-                task_weight=None if self.task_weight == 'auto' else self.task_weight,
-                device=device,
-            )
-        return Quantize(
-            self.k,
-            self.num_clusters,
-            seed=seed,
-            l=self.l,
-            task_weight=self.task_weight,
-            device=device,
-        )
+FORMS = ('auto', *PRIVATE_MODELS, 'rows')
+RECORD = "'record' is deprecated. use 'frozen_record'"
 
 
 @dataclass(frozen=True)
@@ -127,6 +61,7 @@ class PrivateClusters:
             budget.delta,
             per_label=True,
             accept_large_delta=True,  # the whole budget is already checked
+            unit=budget.unit,
             **asdict(self),
         )
 
@@ -139,15 +74,27 @@ class DifferentialPrivacy:
         epsilon (float): The budget of the whole build.
         delta (float, optional): The failure probability. By default,
             :math:`n^{-1.1}` for :math:`n` nodes. (default: :obj:`None`)
-        unit (str, optional): The unit of privacy: :obj:`"record"` (one
-            computation graph), :obj:`"edge"` or :obj:`"node"`.
-            (default: :obj:`"record"`)
-        max_parents (int, optional): For the units edge and node, the maximum
-            number of sampled neighbourhoods that contain a node.
+        unit (str, optional): The unit of privacy: a :obj:`"node"` with its
+            features, its label and its edges, the :obj:`"attributes"` of a node
+            (its features and its label), or an :obj:`"edge"`. The unit
+            :obj:`"frozen_record"`, one row of a table of computation graphs that
+            is sampled once, is for comparisons only: it protects no person.
+            (default: :obj:`"node"`)
+        form (str, optional): The tree model: :obj:`"mixing"` (capped counts of
+            edges), :obj:`"histograms"` (of computation graphs),
+            :obj:`"dp_sgd"`, :obj:`"rows"` (nodes without edges, a control), or
+            :obj:`"auto"` for the best one at this unit, budget and size.
+            (default: :obj:`"auto"`)
+        max_parents (int, optional): For models of computation graphs, the
+            maximum number of sampled neighbourhoods that contain a node.
             (default: :obj:`2`)
-        form (str, optional): The tree model: :obj:`"histograms"`,
-            :obj:`"dp_sgd"`, or :obj:`"auto"` for the better one at this budget
-            and size. (default: :obj:`"auto"`)
+        max_degree (int, optional): For models of computation graphs and the unit
+            node, the largest number of edges into a node that is protected.
+            Nodes with more edges are not protected by these models.
+            (default: :obj:`None`)
+        k (int, optional): For the unit edge, which does not protect features,
+            the minimum number of nodes that share a feature vector.
+            (default: :obj:`30`)
         accept_large_delta (bool, optional): Whether to accept a delta above
             :math:`1 / n`. (default: :obj:`False`)
         noise_seed (int, optional): A seed of the noise, for tests only: an
@@ -168,9 +115,11 @@ class DifferentialPrivacy:
 
     epsilon: float
     delta: float | None = None
-    unit: str = 'record'
-    max_parents: int = 2
+    unit: str = 'node'
     form: str = 'auto'
+    max_parents: int = 2
+    max_degree: int | None = None
+    k: int = 30
     accept_large_delta: bool = False
     noise_seed: int | None = None
     clusters: PrivateClusters = field(default_factory=PrivateClusters)
@@ -180,20 +129,32 @@ class DifferentialPrivacy:
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, 0.5 if self.delta is None else self.delta)
+        if self.unit == 'record':
+            warnings.warn(RECORD, DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, 'unit', 'frozen_record')
         check_unit(self.unit)
-        if self.max_parents < 1:
-            raise ValueError(f"'max_parents' must be at least 1 (got {self.max_parents})")
+        for name in ('max_parents', 'max_degree', 'k'):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"'{name}' must be at least 1 (got {value})")
         if self.form not in FORMS:
             raise ValueError(
                 f"'form' must be one of {', '.join(map(repr, FORMS))} (got {self.form!r})"
             )
+        form = 'dp_sgd' if self.form == 'auto' and self.public is not None else self.form
+        if form in ('histograms', 'dp_sgd') and self.unit == 'node' and not self.max_degree:
+            raise ValueError(
+                f"form='{form}' learns from computation graphs, and removing a node changes "
+                f"as many of them as the node has edges. Set 'max_degree': only nodes with at most "
+                f"so many edges are then protected. form='mixing' protects all nodes"
+            )
         if self.num_classes is not None and self.num_classes < 1:
             raise ValueError(f"'num_classes' must be at least 1 (got {self.num_classes})")
         if self.public is not None:
-            if self.form == 'histograms':
+            if self.form not in ('auto', 'dp_sgd'):
                 raise ValueError(
-                    "'public' is for form='dp_sgd' (got form='histograms'): histograms have no "
-                    'weights to start from'
+                    f"'public' is for form='dp_sgd' (got form='{self.form}'): other models have "
+                    f'no weights to start from'
                 )
             object.__setattr__(self, 'public', PublicGraph.of(self.public))
         for name, kind in (('clusters', PrivateClusters), ('dp_sgd', DPSGDConfig)):
@@ -215,7 +176,7 @@ class DifferentialPrivacy:
         """
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         own |= {'clusters': _changed(self.clusters), 'dp_sgd': _changed(self.dp_sgd)}
-        for name in ('public', 'num_classes'):
+        for name in ('public', 'num_classes', 'max_degree'):
             if own[name] is None:
                 del own[name]
         if self.public is not None:
@@ -241,3 +202,50 @@ def _changed(config: PrivateClusters | DPSGDConfig) -> dict[str, Any]:
     r"""The fields of a configuration that differ from their defaults."""
     defaults = {f.name: f.default for f in fields(config) if f.default is not MISSING}
     return {name: value for name, value in asdict(config).items() if value != defaults[name]}
+
+
+def measure_clusters(cluster: Tensor, y: Tensor, num_clusters: int | None = None) -> dict[str, Any]:
+    r"""Measures the sizes of clusters and the labels in them. Returns facts of a
+    :class:`~torch_geometric_cgt.release.Card`.
+
+    Args:
+        cluster (torch.Tensor): The cluster of each source node, ``[N]``.
+        y (torch.Tensor): The label of each source node, ``[N]``; negative for
+            nodes without a label.
+        num_clusters (int, optional): The number of clusters, if some may be
+            empty. (default: :obj:`None`)
+    """
+    sizes = torch.bincount(cluster, minlength=num_clusters or 0)
+    labels = label_homogeneity(cluster, y.clamp(min=-1))
+    return dict(
+        k_reached=int(sizes.min()),
+        num_clusters=sizes.numel(),
+        homogeneous=labels.num_homogeneous,
+        l_reached=int(labels.distinct.min()),
+        t_closeness=round(float(labels.t_closeness.max()), 4),
+    )
+
+
+def unique_share(y: Tensor, tokens: Tensor) -> float:
+    r"""The share of roots that no other root equals in its label, its token and the
+    tokens of its children.
+
+    Args:
+        y (torch.Tensor): The label of each root, ``[n]``.
+        tokens (torch.Tensor): The token of each root and of its children,
+            ``[n, 1 + fan_out]``.
+    """
+    children = tokens[:, 1:].sort(dim=1).values
+    count = count_equal_rows(torch.cat([y[:, None].to(tokens.dtype), tokens[:, :1], children], 1))
+    return round(int((count == 1).sum()) / max(1, tokens.size(0)), 4)
+
+
+def count_equal_rows(rows: Tensor) -> Tensor:
+    r"""Counts each distinct row of non-negative integers. The columns are combined to one key
+    per row, because sorting numbers is faster than sorting rows.
+    """
+    key = torch.zeros(rows.size(0), dtype=torch.long)
+    for column in rows.long().t():
+        key = key * (1 + column.max()) + column
+        key = key.unique(return_inverse=True)[1]
+    return torch.bincount(key)

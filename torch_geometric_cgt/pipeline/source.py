@@ -11,9 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset, HeteroData
 
 from torch_geometric_cgt.data import MASKS, random_split, split_of
+from torch_geometric_cgt.data.graph_checks import check_edges, check_features
 from torch_geometric_cgt.errors import SourceError
-from torch_geometric_cgt.transforms.duplicate_encode import check_edges
-from torch_geometric_cgt.transforms.quantize import check_features
 from torch_geometric_cgt.utils.rows import to_csr
 
 

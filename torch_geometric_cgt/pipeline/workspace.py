@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
-from torch_geometric_cgt.training import World
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.files import (
     atomic_folder,
     read_sealed_json,

@@ -1,6 +1,6 @@
 r"""The mathematics of differential privacy: noise, mechanisms, units, accounting and ledger."""
 
-from torch_geometric_cgt.privacy.budget import Budget
+from torch_geometric_cgt.privacy.accounting import Budget
 from torch_geometric_cgt.privacy.ledger import Entry, Ledger, Total
 from torch_geometric_cgt.privacy.noise import (
     DiscreteGaussian,
@@ -9,10 +9,13 @@ from torch_geometric_cgt.privacy.noise import (
     Noise,
     SampledGaussian,
 )
+from torch_geometric_cgt.privacy.queries import Answer, Queries
+from torch_geometric_cgt.privacy.stability import StableSample
 from torch_geometric_cgt.privacy.units import UNITS, CappedSample
 
 __all__ = [
     'UNITS',
+    'Answer',
     'Budget',
     'CappedSample',
     'DiscreteGaussian',
@@ -21,6 +24,8 @@ __all__ = [
     'Laplace',
     'Ledger',
     'Noise',
+    'Queries',
     'SampledGaussian',
+    'StableSample',
     'Total',
 ]

@@ -1,16 +1,20 @@
-r"""The composed cost of several mechanisms, computed with :obj:`dp-accounting`."""
+r"""Privacy budgets, and the composed cost of mechanisms, computed with :obj:`dp-accounting`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
 
-from torch_geometric_cgt.errors import UnsupportedError
+from torch_geometric_cgt.errors import BudgetError, UnsupportedError
 from torch_geometric_cgt.privacy.noise import (
     DiscreteGaussian,
     Gaussian,
@@ -18,12 +22,125 @@ from torch_geometric_cgt.privacy.noise import (
     Noise,
     SampledGaussian,
 )
+from torch_geometric_cgt.privacy.units import check_unit
 
+MUS = (1e-9, 1e4)  # search range: distance of two Gaussians in standard deviations
+GAUSSIAN_MARGIN = 1e-5  # relative and absolute margin of the exact formula for Gaussian noise
 INTERVAL = 1e-3  # grid of privacy losses; losses are rounded up to it
 MIXTURE_INTERVAL = 4e-3  # grid for mixtures, which are slow on a finer grid
 MANY_LOSSES = 30.0  # the grid grows in proportion to epsilons above this one
 FALLBACK = 1e-3  # share of delta for mechanisms without a privacy loss distribution
 TAIL = 1e-16  # tail probability of a binomial distribution that is moved to its maximum
+
+
+@dataclass(frozen=True)
+class Budget:
+    r"""The largest :math:`(\epsilon, \delta)` that a build may cost, and its unit.
+
+    Args:
+        epsilon (float): The bound of the logarithm of the ratio between the
+            probabilities of any result with and without one unit.
+        delta (float): The failure probability.
+        unit (str, optional): The unit. (default: :obj:`"node"`)
+    """
+
+    epsilon: float
+    delta: float
+    unit: str = 'node'
+
+    def __post_init__(self) -> None:
+        for name in ('epsilon', 'delta'):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise BudgetError(f"'{name}' must be a number (got {value!r})")
+        if not 0 < self.epsilon < math.inf:
+            raise BudgetError(f"'epsilon' must be positive and finite (got {self.epsilon!r})")
+        if not 0 < self.delta < 1:
+            raise BudgetError(f"'delta' must lie between 0 and 1 (got {self.delta!r})")
+        check_unit(self.unit)
+
+    @property
+    def concentrated(self) -> float:
+        r"""The cost :math:`\rho` of one Gaussian mechanism that spends the whole
+        budget, by the exact formula of Balle and Wang (2018).
+        """
+
+        def excess(log_mu: float) -> float:
+            mu = math.exp(log_mu)
+            above = norm.logcdf(mu / 2 - self.epsilon / mu)
+            below = self.epsilon + norm.logcdf(-mu / 2 - self.epsilon / mu)
+            return math.exp(above) - math.exp(below) - self.delta
+
+        found = _root(excess, *map(math.log, MUS))
+        if found is None:
+            raise BudgetError(
+                f'No Gaussian mechanism has epsilon = {self.epsilon:g} at '
+                f'delta = {self.delta:g}: both are too small, or epsilon is too large'
+            )
+        return math.exp(2 * found) / 2
+
+    def part(self, share: float) -> Budget:
+        r"""The budget of a mechanism that gets a share of the concentrated cost.
+
+        Args:
+            share (float): The share, between zero and one.
+        """
+        if share >= 1:
+            return self
+        aim = math.log(share * self.concentrated)
+
+        def excess(log_epsilon: float) -> float:
+            return math.log(replace(self, epsilon=math.exp(log_epsilon)).concentrated) - aim
+
+        top = math.log(self.epsilon)
+        found = _root(excess, top - 20, top)
+        if found is None:  # delta alone allows a larger cost, even at epsilon = 0
+            raise BudgetError(
+                f'epsilon = {self.epsilon:g} is too small compared with delta = {self.delta:g} to '
+                f'be divided: a share of {share:.2g} would need an epsilon below zero'
+            )
+        return replace(self, epsilon=math.exp(found))
+
+    @classmethod
+    def of(
+        cls,
+        epsilon: float,
+        delta: float | None,
+        num_rows: int,
+        unit: str = 'node',
+        accept_large_delta: bool = False,
+    ) -> Budget:
+        r"""Checks delta against the number of rows and returns the budget.
+
+        A delta of :math:`1 / n` would allow a mechanism to publish a random
+        row unchanged, so that a larger delta is refused.
+
+        Args:
+            epsilon (float): The privacy loss.
+            delta (float, optional): The failure probability. By default,
+                :math:`n^{-1.1}`.
+            num_rows (int): The number of rows, :math:`n`.
+            unit (str, optional): The unit. (default: :obj:`"node"`)
+            accept_large_delta (bool, optional): Whether to accept a delta above
+                :math:`1 / n`. (default: :obj:`False`)
+        """
+        if delta is None:
+            delta = max(num_rows, 2) ** -1.1
+        budget = cls(epsilon, delta, unit)
+        if delta > 1 / max(num_rows, 1) and not accept_large_delta:
+            raise BudgetError(
+                f"'delta' must not exceed 1 / n = {1 / num_rows:.2g} for {num_rows} rows (got "
+                f'{delta:g}): such a delta allows a mechanism to publish a random row unchanged. '
+                f"Use a smaller delta, or 'accept_large_delta=True' if this is intended"
+            )
+        return budget
+
+
+def _root(increasing: Callable[[float], float], low: float, high: float) -> float | None:
+    r"""The root of an increasing function, or :obj:`None` if there is none in the interval."""
+    if not increasing(low) < 0 < increasing(high):
+        return None
+    return float(brentq(increasing, low, high))
 
 
 @dataclass(frozen=True)
@@ -70,6 +187,8 @@ def epsilon_of(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) ->
     losses = [loss for loss in losses if loss.shift > 0]
     if not losses:
         return 0.0, 'none'
+    if _are_gaussian(losses):
+        return gaussian_epsilon(_distance(losses), delta), 'gaussian'
     pld = privacy_loss(losses, delta, coarseness).get_epsilon_for_delta(delta)
     if all(_is_tight(loss) for loss in losses):
         return float(pld), 'pld'
@@ -77,9 +196,44 @@ def epsilon_of(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) ->
     return (float(pld), 'pld') if pld <= rdp else (float(rdp), 'rdp')
 
 
-def substitution_epsilon_of(losses: Sequence[Loss], delta: float) -> tuple[float, str]:
+def gaussian_epsilon(distance: float, delta: float) -> float:
+    r"""The :math:`\epsilon` of Gaussian mechanisms together, by the exact formula of
+    Balle and Wang (2018). It is rounded up by :obj:`GAUSSIAN_MARGIN`, which is
+    more than the grid of the noise adds.
+
+    Args:
+        distance (float): The distance of the results, in standard deviations.
+        delta (float): The failure probability.
+    """
+
+    def excess(epsilon: float) -> float:
+        above = norm.logcdf(distance / 2 - epsilon / distance)
+        below = epsilon + norm.logcdf(-distance / 2 - epsilon / distance)
+        return math.exp(above) - math.exp(min(below, above)) - delta
+
+    if excess(0.0) <= 0:
+        return GAUSSIAN_MARGIN
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    return float(brentq(excess, 0.0, high, xtol=1e-10)) * (1 + GAUSSIAN_MARGIN) + GAUSSIAN_MARGIN
+
+
+def _are_gaussian(losses: Sequence[Loss]) -> bool:
+    return all(type(loss.noise) is Gaussian for loss in losses)
+
+
+def _distance(losses: Sequence[Loss]) -> float:
+    r"""The distance of the results of Gaussian mechanisms, in standard deviations."""
+    squares = sum(loss.count * loss.noise.concentrated(loss.shift) for loss in losses)
+    return math.sqrt(2 * squares)
+
+
+def substitution_epsilon_of(
+    losses: Sequence[Loss], delta: float, coarseness: float = 1.0
+) -> tuple[float, str]:
     r"""Like :meth:`epsilon_of`, but a unit is replaced by another one instead
-    of removed.
+    of removed. For Gaussian noise, the results move twice as far.
 
     Both datasets are neighbours of the dataset without the unit. By the
     triangle inequality of the hockey-stick divergence, :math:`\delta(\epsilon)
@@ -89,27 +243,39 @@ def substitution_epsilon_of(losses: Sequence[Loss], delta: float) -> tuple[float
     Args:
         losses (list[Loss]): The mechanisms.
         delta (float): The failure probability.
+        coarseness (float, optional): The factor of the grid of privacy losses.
+            (default: :obj:`1.0`)
     """
     losses = [loss for loss in losses if loss.shift > 0]
     if not losses:
         return 0.0, 'none'
-    pld = privacy_loss(losses, delta)
-
-    def holds(epsilon: float) -> bool:
-        first = np.linspace(0.0, epsilon, 401)
-        bound = pld.get_delta_for_epsilon(first)
-        return bool((bound + np.exp(first) * bound[::-1]).min() <= delta)
-
+    if _are_gaussian(losses):
+        return gaussian_epsilon(2 * _distance(losses), delta), 'gaussian'
+    pld = privacy_loss(losses, delta, coarseness)
     high = max(1e-3, 2 * float(pld.get_epsilon_for_delta(delta / 2)))
-    while not holds(high):
+    while high <= 500:  # exp(high) overflows soon
+        step = INTERVAL * max(1.0, high / 10)
+        grid = np.arange(math.ceil(high / step) + 1) * step
+        found = _smallest_sum(grid, pld.get_delta_for_epsilon(grid), delta)
+        if found is not None:
+            return found, 'pld'
         high *= 1.5
-        if high > 500:  # exp(high) overflows soon
-            return math.inf, 'pld'
-    low = 0.0
-    while high - low > INTERVAL * max(1.0, high / 10):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high, 'pld'
+    return math.inf, 'pld'
+
+
+def _smallest_sum(grid: Any, bound: Any, delta: float) -> float | None:
+    r"""The smallest epsilon of a grid that can be divided into two numbers of the grid, such
+    that the inequality of :meth:`substitution_epsilon_of` gives at most delta. The deltas of
+    the whole grid are given, because each call of the accountant passes over all losses.
+    """
+    factor = np.exp(grid)
+
+    def holds(place: int) -> bool:
+        rest = bound[place::-1]  # of grid[place] - grid[0], grid[place] - grid[1], ...
+        return bool((bound[: place + 1] + factor[: place + 1] * rest).min() <= delta)
+
+    place = bisect_left(range(grid.size), True, key=holds)  # once it holds, it holds for all larger
+    return float(grid[place]) if place < grid.size else None
 
 
 def privacy_loss(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) -> Any:
@@ -138,7 +304,7 @@ def privacy_loss(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) 
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    grid = coarseness * _interval(losses, delta)
+    grid = coarseness * loss_interval(losses, delta)
     total = pld.identity(value_discretization_interval=grid)
     squares = 0.0
     for loss in losses:
@@ -223,7 +389,7 @@ def _renyi_epsilon(losses: Sequence[Loss], delta: float) -> float:
     return float(accountant.get_epsilon(delta))
 
 
-def _interval(losses: Sequence[Loss], delta: float) -> float:
+def loss_interval(losses: Sequence[Loss], delta: float) -> float:
     r"""The grid of privacy losses: finer than the digits on a card, and coarse enough to be
     fast.
     """

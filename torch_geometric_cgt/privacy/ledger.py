@@ -3,17 +3,22 @@ r"""The privacy ledger: every mechanism that reads the data, and their composed 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from scipy.optimize import brentq
 
 from torch_geometric_cgt.errors import BudgetError, LedgerError
-from torch_geometric_cgt.privacy.accounting import Loss, epsilon_of, substitution_epsilon_of
-from torch_geometric_cgt.privacy.budget import Budget
+from torch_geometric_cgt.privacy.accounting import Budget, Loss, epsilon_of, substitution_epsilon_of
 from torch_geometric_cgt.privacy.noise import Noise, SampledGaussian, noise_from_dict
-from torch_geometric_cgt.privacy.units import CappedSample, check_unit, group_size
+from torch_geometric_cgt.privacy.units import (
+    LEGACY_UNITS,
+    UNITS,
+    CappedSample,
+    check_unit,
+    group_size,
+)
 
 RELATIONS = ('zero-out', 'substitute')
 COARSE = 2.0  # factor of the grid of losses during calibration
@@ -29,13 +34,11 @@ class Entry:
     Args:
         stage (str): The stage of the build that runs the mechanism.
         name (str): What is computed.
-        unit (str, optional): The rows that the sensitivity refers to:
-            :obj:`"record"` (one computation graph), :obj:`"node"` (its features
-            and its label), or :obj:`"edge"`. (default: :obj:`"record"`)
-        sensitivity (float, optional): The largest change of the vector that
-            receives noise when one row is removed. It is an :math:`L_2` norm;
-            for :class:`~torch_geometric_cgt.privacy.Laplace`, an :math:`L_1`
-            norm; for DP-SGD, the clipping norm. (default: :obj:`1.0`)
+        changes (dict[str, float], optional): For each unit of
+            :obj:`~torch_geometric_cgt.privacy.UNITS` that the entry is priced
+            for, the largest change of the vector that receives noise, as an
+            :math:`L_2` norm; zero if the unit does not change it. For DP-SGD,
+            the largest number of trees that change. (default: none)
         noise (Noise, optional): The noise. With :obj:`None`, the stage costs
             nothing, and :obj:`note` must give the reason.
             (default: :obj:`None`)
@@ -50,16 +53,22 @@ class Entry:
 
     stage: str
     name: str
-    unit: str = 'record'
-    sensitivity: float = 1.0
+    changes: Mapping[str, float] = field(default_factory=dict)
     noise: Noise | None = None
     count: int = 1
     share: float = 1.0
     fixed: bool = False
     note: str = ''
+    unit: str = ''  # of ledgers before format 3: the rows that the sensitivity refers to
+    sensitivity: float = 1.0  # of ledgers before format 3: the change by one row
 
     def __post_init__(self) -> None:
-        check_unit(self.unit)
+        if self.unit and self.changes:
+            raise ValueError(f"'{self.name}' must have either 'changes' or 'unit', not both")
+        for unit, change in self.changes.items():
+            check_unit(unit)
+            if not 0 <= change < math.inf:
+                raise ValueError(f"The change of '{unit}' must be finite (got {change!r})")
         for name in ('sensitivity', 'share'):
             value = getattr(self, name)
             if not 0 < value < math.inf:
@@ -90,8 +99,20 @@ class Entry:
         """
         if self.noise is None:
             return None
-        group = group_size(self.unit, unit, sample)
-        return Loss(self.noise, self.sensitivity, group, self.count) if group else None
+        if self.unit:
+            group = group_size(self.unit, unit, sample)
+            return Loss(self.noise, self.sensitivity, group, self.count) if group else None
+        if unit not in self.changes:
+            raise LedgerError(
+                f"'{self.name}' has no bound on its change by one '{unit}' (it has bounds for "
+                f'{", ".join(self.changes) or "no unit"})'
+            )
+        change = self.changes[unit]
+        if change == 0:
+            return None
+        if isinstance(self.noise, SampledGaussian):
+            return Loss(self.noise, 1.0, math.ceil(change), self.count)
+        return Loss(self.noise, change, 1, self.count)
 
     def is_same_as(self, other: Entry) -> bool:
         r"""Whether two entries describe the same mechanism on the same rows.
@@ -103,7 +124,8 @@ class Entry:
         return self._mechanism() == other._mechanism()
 
     def _mechanism(self) -> tuple[Any, ...]:
-        own = (self.stage, self.name, self.unit, self.sensitivity, self.count, self.note)
+        changes = tuple(sorted((unit, float(f'{v:.9g}')) for unit, v in self.changes.items()))
+        own = (self.stage, self.name, changes, self.count, self.note, self.unit, self.sensitivity)
         if isinstance(self.noise, SampledGaussian):
             return *own, self.noise.kind, self.noise.sampling_probability, self.noise.steps
         return *own, None if self.noise is None else self.noise.kind
@@ -111,13 +133,20 @@ class Entry:
     def to_dict(self) -> dict[str, Any]:
         r"""All fields, for a JSON file."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        content['changes'] = dict(self.changes)
+        for name in ('changes',) if self.unit else ('unit', 'sensitivity'):
+            del content[name]
         content['noise'] = None if self.noise is None else self.noise.to_dict()
         return content
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Entry:
         r"""The inverse of :meth:`to_dict`. Further keys are ignored."""
-        fields = {name: content[name] for name in cls.__dataclass_fields__}
+        names = set(cls.__dataclass_fields__)
+        missing = names - {'changes', 'unit', 'sensitivity'} - content.keys()
+        if missing or not ({'changes', 'unit'} & content.keys()):
+            raise KeyError(f'an entry without {sorted(missing) or "changes"}')
+        fields = {name: content[name] for name in names & content.keys()}
         if fields['noise'] is not None:
             fields['noise'] = noise_from_dict(fields['noise'])
         return cls(**fields)
@@ -197,22 +226,36 @@ class Ledger:
         r"""The composed cost of all entries.
 
         Args:
-            unit (str): The unit: :obj:`"record"`, :obj:`"edge"` or
-                :obj:`"node"`, see :meth:`~torch_geometric_cgt.privacy.units.group_size`.
+            unit (str): The unit, see
+                :meth:`~torch_geometric_cgt.privacy.units.check_unit`.
             delta (float): The failure probability.
-            relation (str, optional): :obj:`"zero-out"` if the unit is removed.
-                :obj:`"substitute"` if it is replaced by another one, or if trees
-                are unrolled again without it. (default: :obj:`"zero-out"`)
+            relation (str, optional): :obj:`"zero-out"` if the unit is removed,
+                :obj:`"substitute"` if it is replaced by another one.
+                (default: :obj:`"zero-out"`)
         """
-        Budget(1.0, delta, unit)
+        Budget(1.0, delta)
         if relation not in RELATIONS:
             raise ValueError(
                 f"'relation' must be one of {', '.join(map(repr, RELATIONS))} (got {relation!r})"
             )
         self._check_complete()
-        compose = epsilon_of if relation == 'zero-out' else substitution_epsilon_of
-        epsilon, accountant = compose(self._losses(self.entries, unit), delta)
+        losses = self._losses(self.entries, unit)
+        if relation == 'substitute' or self.replaces_rows(unit):
+            epsilon, accountant = substitution_epsilon_of(losses, delta)
+        else:
+            epsilon, accountant = epsilon_of(losses, delta)
         return Total(unit, epsilon, delta, accountant, relation)
+
+    def replaces_rows(self, unit: str) -> bool:
+        r"""Whether removing a unit replaces rows of DP-SGD by other rows: a tree
+        that contained the unit is sampled again without it. The rows of a frozen
+        record are removed instead.
+
+        Args:
+            unit (str): The unit.
+        """
+        sampled = [e for e in self.entries if isinstance(e.noise, SampledGaussian) and not e.unit]
+        return unit != 'frozen_record' and any(entry.changes.get(unit) for entry in sampled)
 
     def _check_complete(self) -> None:
         if self.missing:
@@ -228,7 +271,7 @@ class Ledger:
         r"""The :math:`\epsilon` of one entry alone. The sum of these costs is
         larger than the total.
         """
-        return epsilon_of(self._losses([entry], unit), delta)[0]
+        return Ledger([entry.stage], [entry], self.sample).total(unit, delta).epsilon
 
     def calibrate(self, budget: Budget) -> Ledger:
         r"""A ledger with the smallest noise that meets a budget.
@@ -242,19 +285,21 @@ class Ledger:
         """
         self._check_complete()
 
+        compose = substitution_epsilon_of if self.replaces_rows(budget.unit) else epsilon_of
+
         def total(entries: Sequence[Entry]) -> float:
-            return epsilon_of(self._losses(entries, budget.unit), budget.delta, COARSE)[0]
+            return compose(self._losses(entries, budget.unit), budget.delta, COARSE)[0]
 
         entries = find_noise(self.entries, budget, total)
         return Ledger(self.stages, entries, self.sample)
 
-    def to_dict(self, delta: float, units: Sequence[str] = ('record',)) -> dict[str, Any]:
+    def to_dict(self, delta: float, units: Sequence[str] = ('node',)) -> dict[str, Any]:
         r"""All entries with their costs and the totals, for a JSON file.
 
         Args:
             delta (float): The failure probability of the totals.
             units (list[str], optional): The units of the totals.
-                (default: :obj:`["record"]`)
+                (default: :obj:`["node"]`)
         """
         return {
             'stages': list(self.stages),
@@ -266,7 +311,11 @@ class Ledger:
                 }
                 for entry in self.entries
             ],
-            'totals': [asdict(self.total(unit, delta)) for unit in units],
+            'totals': [
+                asdict(self.total(unit, delta, relation))
+                for unit in units
+                for relation in RELATIONS
+            ],
         }
 
     @classmethod
@@ -284,7 +333,8 @@ class Ledger:
             ledger = cls(content['stages'], entries, sample or None)
             stated = [Total(**total) for total in content['totals']]
             for total in stated:
-                check_unit(total.unit)
+                if total.unit not in UNITS + LEGACY_UNITS:
+                    raise ValueError(f"unknown unit '{total.unit}'")
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerError(f'This is not a ledger: {type(error).__name__}: {error}') from error
         for total in stated if verify else []:
@@ -310,12 +360,12 @@ def find_noise(
         budget (Budget): The budget.
         total (callable): Returns the :math:`\epsilon` of a list of entries.
     """
-    shares = sum(entry.share for entry in entries if _is_calibrated(entry))
+    shares = sum(entry.share for entry in entries if _is_calibrated(entry, budget.unit))
     if shares == 0:
         raise BudgetError('No entry has noise that can be calibrated: all are free or fixed')
 
     def entries_at(rho: float) -> list[Entry]:
-        return [_at_cost(entry, rho * entry.share / shares) for entry in entries]
+        return [_at_cost(entry, rho * entry.share / shares, budget.unit) for entry in entries]
 
     known: dict[float, float] = {}
 
@@ -351,11 +401,15 @@ def find_noise(
     return entries_at(max(rho for rho, epsilon in known.items() if epsilon <= budget.epsilon))
 
 
-def _is_calibrated(entry: Entry) -> bool:
-    return entry.noise is not None and not entry.fixed
+def _is_calibrated(entry: Entry, unit: str) -> bool:
+    changes = entry.changes.get(unit, 0.0) > 0 or bool(entry.unit)
+    return entry.noise is not None and not entry.fixed and changes
 
 
-def _at_cost(entry: Entry, rho: float) -> Entry:
-    if entry.noise is None or entry.fixed:
+def _at_cost(entry: Entry, rho: float, unit: str) -> Entry:
+    change = entry.changes.get(unit, entry.sensitivity)
+    if entry.noise is None or entry.fixed or not change:
         return entry
-    return replace(entry, noise=entry.noise.at_cost(rho / entry.count, entry.sensitivity))
+    if isinstance(entry.noise, SampledGaussian):
+        rho, change = rho / math.ceil(change) ** 2, 1.0
+    return replace(entry, noise=entry.noise.at_cost(rho / entry.count, change))

@@ -1,4 +1,4 @@
-r"""Units of privacy: what neighbouring datasets differ in, and how many rows that affects."""
+r"""Units of privacy: what neighbouring graphs differ in."""
 
 from __future__ import annotations
 
@@ -6,12 +6,40 @@ from dataclasses import dataclass
 
 from torch_geometric_cgt.errors import LedgerError
 
-UNITS = ('record', 'edge', 'node')
+UNITS = ('node', 'attributes', 'edge', 'frozen_record')
+# The largest change of results that depend on the row of each node by itself: its features and
+# its label, without its edges.
+ONE_COUNT = {'node': 1.0, 'attributes': 1.0, 'edge': 0.0, 'frozen_record': 1.0}  # of one bin
+HISTOGRAM = {'node': 1.0, 'attributes': 2**0.5, 'edge': 0.0, 'frozen_record': 1.0}
+SUMS = {'node': 1.0, 'attributes': 2.0, 'edge': 0.0, 'frozen_record': 1.0}  # of rows of length one
+LEGACY_UNITS = ('record', 'edge', 'node')  # of releases before format 3
+
+
+def check_unit(unit: str) -> None:
+    r"""Raises an error unless the unit is one of :obj:`UNITS`.
+
+    * :obj:`"node"`: the graph and the graph without one node, its features, its
+      label and all its edges.
+    * :obj:`"attributes"`: the graph and the graph in which one node has other
+      features and another label, and the same edges.
+    * :obj:`"edge"`: the graph and the graph without the connection of two nodes,
+      in both directions.
+    * :obj:`"frozen_record"`: one row of a table of computation graphs that is
+      sampled once and kept. It protects neither a node nor its attributes,
+      because a node is also in the computation graphs of others. It exists for
+      comparisons with the literature.
+
+    Args:
+        unit (str): The unit.
+    """
+    if unit not in UNITS:
+        raise ValueError(f'A unit must be one of {", ".join(map(repr, UNITS))} (got {unit!r})')
 
 
 @dataclass(frozen=True)
 class CappedSample:
-    r"""A frozen sample of edges in which each node has a bounded number of parents.
+    r"""A frozen sample of edges in which each node has a bounded number of parents,
+    as ledgers of releases before format 3 state it.
 
     One set of edges (child to parent) is sampled once, before training. Every
     computation graph of :math:`L` layers is unrolled from it: the children of a
@@ -66,7 +94,8 @@ class CappedSample:
 
 
 def group_size(rows: str, unit: str, sample: CappedSample | None = None) -> int:
-    r"""The number of rows of a table that are removed together with one unit.
+    r"""The number of rows of a table that are removed together with one unit, for
+    ledgers of releases before format 3.
 
     The data are two tables. One has a row per node (its features and its
     label), the other a row per record (the computation graph of a root).
@@ -90,8 +119,9 @@ def group_size(rows: str, unit: str, sample: CappedSample | None = None) -> int:
             one unit can be in several computation graphs.
             (default: :obj:`None`)
     """
-    check_unit(rows)
-    check_unit(unit)
+    for name in (rows, unit):
+        if name not in LEGACY_UNITS:
+            raise LedgerError(f"'{name}' is not a unit of a ledger before format 3")
     if rows == unit or (rows == 'node' and unit == 'record'):
         return 1
     if rows == 'node':  # an edge has neither features nor a label
@@ -107,9 +137,3 @@ def group_size(rows: str, unit: str, sample: CappedSample | None = None) -> int:
             f'frozen and the number of parents is capped: give the ledger a CappedSample'
         )
     return sample.trees_per_node if unit == 'node' else sample.trees_per_edge
-
-
-def check_unit(unit: str) -> None:
-    r"""Raises an error unless the unit is one of :obj:`UNITS`."""
-    if unit not in UNITS:
-        raise ValueError(f'A unit must be one of {", ".join(map(repr, UNITS))} (got {unit!r})')

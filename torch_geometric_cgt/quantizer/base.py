@@ -12,15 +12,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.centers import centers_and_sizes, inertia_of, nearest_center
+from torch_geometric_cgt.quantizer.kmeans_steps import centers_and_sizes, inertia_of, nearest_center
 from torch_geometric_cgt.quantizer.label_diversity import diversify
-from torch_geometric_cgt.quantizer.validation import (
-    as_labels,
-    as_matrix,
-    check_diversity,
-    check_sizes,
-)
-from torch_geometric_cgt.utils.checks import check_positive
+from torch_geometric_cgt.utils.checks import as_labels, as_matrix, check_positive
 from torch_geometric_cgt.utils.rows import work_dtype
 
 
@@ -167,3 +161,37 @@ class KAnonymousQuantizer(Quantizer):
         r"""Returns the labels, the inertia at the start and after each step, and the number of
         steps.
         """
+
+
+def check_sizes(num_rows: int, n_clusters: int, size_min: int) -> None:
+    r"""Checks that :obj:`n_clusters` clusters of :obj:`size_min` rows can exist."""
+    for name, value in (('n_clusters', n_clusters), ('size_min', size_min)):
+        check_positive(name, value)
+    if size_min > num_rows:
+        raise ValueError(
+            f"'size_min' must not exceed the number of rows, {num_rows} "
+            f"(got {size_min}): lower 'size_min'"
+        )
+    if n_clusters * size_min > num_rows:
+        raise ValueError(
+            f"'n_clusters' * 'size_min' must not exceed the number of rows, "
+            f'{num_rows} (got {n_clusters} * {size_min} = {n_clusters * size_min}): '
+            f"use at most {num_rows // size_min} clusters or a smaller 'size_min'"
+        )
+
+
+def check_diversity(y: Tensor | None, min_labels: int | None) -> None:
+    r"""Checks that every cluster could hold :obj:`min_labels` distinct labels of :obj:`y`."""
+    if min_labels is None:
+        return
+    check_positive('min_labels', min_labels)
+    if y is None:
+        raise ValueError(
+            f"'min_labels' needs labels (got min_labels={min_labels} and y=None): call 'fit(X, y)'"
+        )
+    distinct = int(y[y >= 0].unique().numel())
+    if distinct < min_labels:
+        raise ValueError(
+            f"'min_labels' must not exceed the number of distinct labels in 'y', "
+            f"{distinct} (got {min_labels}): lower 'min_labels'"
+        )

@@ -2,17 +2,14 @@ r"""Out-of-fold class probabilities of a linear model, as features for clusterin
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 from torch import Tensor
+
+from torch_geometric_cgt.utils.linear import fit_linear
 
 MAX_TRAIN_ROWS = 20_000  # Enough to fit a linear model; all rows are predicted.
 MAX_TRAIN_LOGITS = 300_000  # Rows times classes: with many classes, fewer rows are used.
@@ -57,17 +54,6 @@ def out_of_fold_probabilities(
                 total[part[:, None], columns] += model.predict_proba(z[part].double().numpy())
         times[predicted] += 1
     return total / np.maximum(times, 1)
-
-
-def fit_linear(model: Any, z: np.ndarray, y: np.ndarray) -> None:
-    r"""Fits a linear model in one thread and ignores that it did not converge.
-
-    The steps of its solver are too small to share: on busy cores, threads that
-    wait for each other take ten times as long.
-    """
-    with warnings.catch_warnings(), threadpool_limits(1, 'blas'):
-        warnings.simplefilter('ignore', ConvergenceWarning)
-        model.fit(z, y)
 
 
 def task_space(z: Tensor, probabilities: np.ndarray, weight: float) -> Tensor:

@@ -1,4 +1,4 @@
-r"""Feature spaces to cluster in: tf-idf, principal components and random projections."""
+r"""Feature spaces to cluster in: tf-idf and random projections."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.privacy.mechanisms import row_norms, scale_rows
-from torch_geometric_cgt.quantizer.validation import as_matrix
-from torch_geometric_cgt.utils.checks import check_positive
-from torch_geometric_cgt.utils.memory import check_memory
 from torch_geometric_cgt.utils.rows import (
-    BLOCK_ELEMENTS,
     csr_matrix,
     row_blocks,
     rows_per_block,
@@ -19,8 +15,6 @@ from torch_geometric_cgt.utils.rows import (
 )
 
 MIN_ZEROS = 0.9  # The least share of zeros in a bag of words.
-OVERSAMPLE = 16  # Extra directions, so that the last requested ones converge too.
-NUM_ITERATIONS = 6
 
 
 def is_bag_of_words(x: Tensor) -> bool:
@@ -62,59 +56,6 @@ def tf_idf(x: Tensor) -> Tensor:
     return csr_matrix(crow, col, weighted, x.shape)
 
 
-def reduce_features(x: Tensor, n_components: int = 64, seed: int = 0) -> Tensor:
-    r"""Projects the rows of :obj:`x` on their leading principal components.
-
-    The components are found by randomised subspace iteration on the covariance. Rows are centred
-    implicitly and visited in blocks, so that sparse input stays sparse. The result is for
-    clustering only: a codebook holds means in the original space, see
-    :meth:`~torch_geometric_cgt.quantizer.cluster_means`.
-
-    Args:
-        x (torch.Tensor): The features, dense or sparse (COO, CSR), of any floating type.
-        n_components (int, optional): The number of components. (default: :obj:`64`)
-        seed (int, optional): The seed of the first directions. (default: :obj:`0`)
-
-    Returns:
-        A dense tensor of shape :obj:`[num_rows, min(n_components, num_features)]`, centred,
-        :obj:`float64` for :obj:`float64` input and :obj:`float32` otherwise.
-    """
-    check_positive('n_components', n_components)
-    x = as_matrix(x, 'x')
-    num_rows, num_features = x.shape
-    dtype = work_dtype(x.dtype)
-    width = min(n_components + OVERSAMPLE, num_features)
-    itemsize = 8 if dtype == torch.float64 else 4
-    check_memory(
-        num_rows * min(n_components, num_features) * itemsize
-        + 4 * num_features * width * 8
-        + 3 * BLOCK_ELEMENTS * itemsize,
-        f'reducing {num_rows} x {num_features} features',
-        "lower 'n_components'",
-        x.device,
-    )
-
-    if x.layout != torch.strided:
-        x = to_csr(x)
-    mean = _mean(x)
-    if num_features <= n_components:
-        directions = torch.eye(num_features, dtype=dtype, device=x.device)
-        return _project(x, mean, directions)
-
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.randn(num_features, width, generator=generator, dtype=torch.float64)
-    basis = torch.linalg.qr(start.to(x.device)).Q
-    for _ in range(NUM_ITERATIONS):
-        basis = torch.linalg.qr(_covariance_times(x, mean, basis)).Q
-    small = basis.t() @ _covariance_times(x, mean, basis)  # [width, width]
-    values, vectors = torch.linalg.eigh((small + small.t()) / 2)
-    directions = basis @ vectors[:, values.argsort(descending=True)[:n_components]]
-    # A direction is defined up to its sign. Fix it, so that the result does not depend on LAPACK.
-    largest = directions.abs().argmax(dim=0, keepdim=True)
-    directions = directions * directions.gather(0, largest).sign()
-    return _project(x, mean, directions.to(dtype))
-
-
 def random_projection(num_features: int, n_components: int, seed: int = 0) -> Tensor:
     r"""Returns random orthogonal directions, ``[num_features, n_components]``,
     scaled such that projected rows keep their squared length on average. They
@@ -143,38 +84,3 @@ def multiply_rows(x: Tensor, right: Tensor) -> Tensor:
 def unit_rows(x: Tensor) -> Tensor:
     r"""Divides each dense or sparse row by its length; rows of zeros stay."""
     return scale_rows(x, 1 / row_norms(x).clamp(min=1e-12))
-
-
-def _mean(x: Tensor) -> Tensor:
-    total = torch.zeros(x.size(1), dtype=torch.float64, device=x.device)
-    for _, _, block in row_blocks(x, _block_rows(x, 0)):
-        if block.layout == torch.strided:
-            total += block.sum(dim=0, dtype=torch.float64)
-        else:
-            total.index_add_(0, block._indices()[1], block._values().double())
-    return total / x.size(0)
-
-
-def _covariance_times(x: Tensor, mean: Tensor, directions: Tensor) -> Tensor:
-    r"""Returns :math:`\bar{X}^\top \bar{X} D` with the centred :math:`\bar{X}` never formed."""
-    out = torch.zeros_like(directions)
-    local = directions.to(work_dtype(x.dtype))
-    shift = mean.to(local.dtype) @ local
-    for _, _, block in row_blocks(x, _block_rows(x, directions.size(1))):
-        score = block @ local - shift  # [B, width]
-        # Centred scores sum to zero, so the rows on the left need not be centred as well.
-        out += (block.t() @ score).double()
-    return out
-
-
-def _project(x: Tensor, mean: Tensor, directions: Tensor) -> Tensor:
-    out = torch.empty(x.size(0), directions.size(1), dtype=directions.dtype, device=x.device)
-    shift = mean.to(directions.dtype) @ directions
-    for start, stop, block in row_blocks(x, _block_rows(x, directions.size(1))):
-        out[start:stop] = block @ directions - shift
-    return out
-
-
-def _block_rows(x: Tensor, width: int) -> int:
-    # The largest matrix per block: the scores of sparse rows, or the dense rows themselves.
-    return rows_per_block(x.size(1) if x.layout == torch.strided else max(width, 64))

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.quantizer.centers import centers_and_sizes, squared_distance
-from torch_geometric_cgt.quantizer.validation import as_labels
-from torch_geometric_cgt.utils.checks import check_positive
+from torch_geometric_cgt.quantizer.kmeans_steps import centers_and_sizes, squared_distance
+from torch_geometric_cgt.utils.checks import as_labels, check_positive
 from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, work_dtype
 
 NUM_NEIGHBORS = 16  # Clusters that are searched for a row before clusters are merged.

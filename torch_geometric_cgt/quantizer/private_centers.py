@@ -2,23 +2,20 @@ r"""Differentially private centres: prefix trees of hashes, noisy means, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from torch_geometric_cgt.privacy.ledger import Entry
-from torch_geometric_cgt.privacy.mechanisms import (
-    clip_rows,
-    noisy_histogram,
-    noisy_means,
-    noisy_sums,
-)
+from torch_geometric_cgt.privacy.mechanisms import clip_rows, noisy_means, row_norms
+from torch_geometric_cgt.privacy.queries import Queries
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
-from torch_geometric_cgt.quantizer.private_kmeans_plan import PrivateKMeansPlan, noise_of
+from torch_geometric_cgt.quantizer.private_kmeans_plan import PrivateKMeansPlan
 
+# Names of ledger entries.
+PREFIXES, MEAN, LEAVES = 'prefix counts', 'sum of all rows', 'prefix sums'
+COUNTS, SUMS = 'decoded counts', 'decoded sums'
 MIN_COUNT = 10  # Clusters with a smaller noisy count are dropped.
 THRESHOLDS = [i / 4 for i in range(17)]  # Candidates for shrinkage, in units of the noise.
 
@@ -43,9 +40,8 @@ class PrivateCenters:
         rows: Tensor,
         index: Tensor,
         count: Tensor,
-        sigma: float,
         shrink: bool,
-        generator: torch.Generator | None,
+        queries: Queries,
     ) -> PrivateCenters:
         r"""Computes means from noisy sums of the rows and noisy counts.
 
@@ -58,11 +54,11 @@ class PrivateCenters:
             rows (torch.Tensor): The rows, ``[n, d]``, dense or sparse.
             index (torch.Tensor): The cluster of each row, ``[n]``, -1 for none.
             count (torch.Tensor): Noisy counts, ``[m]``.
-            sigma (float): The noise of the sums.
             shrink (bool): Whether to compare with shrunk means.
-            generator (torch.Generator, optional): The source of the noise.
+            queries (Queries): Answers with the noise of the ledger.
         """
-        sums = noisy_sums(rows, index, count.numel(), 1.0, sigma, generator)
+        sigma = queries.sigma(SUMS)
+        sums = queries.sums(SUMS, rows, index, count.numel())
         means = sums / count.clamp(min=1)[:, None]
         noise = sigma / count.clamp(min=1).double()
         if shrink:
@@ -92,9 +88,8 @@ def centers_per_label(
     rows: Tensor,
     classes: Tensor,
     plan: PrivateKMeansPlan,
-    entries: Sequence[Entry],
     seed: int,
-    generator: torch.Generator | None,
+    queries: Queries,
 ) -> PrivateCenters:
     r"""Grows one prefix tree per label. The leaves are the clusters."""
     leaves = grow_prefix_trees(
@@ -102,11 +97,9 @@ def centers_per_label(
         plan.num_trees,
         hash_rows(rows, plan.depth, seed),
         plan.leaf_min,
-        noise_of(entries, 'prefix counts'),
-        generator,
+        queries,
     )
-    sigma = noise_of(entries, 'decoded sums')
-    found = PrivateCenters.of(rows, leaves.index, leaves.count, sigma, False, generator)
+    found = PrivateCenters.of(rows, leaves.index, leaves.count, False, queries)
     return replace(found, label=leaves.tree)
 
 
@@ -114,24 +107,25 @@ def centers_without_labels(
     rows: Tensor,
     projection: Tensor | None,
     plan: PrivateKMeansPlan,
-    entries: Sequence[Entry],
     seed: int,
-    generator: torch.Generator | None,
+    queries: Queries,
 ) -> PrivateCenters:
     r"""Finds first clusters, and then takes Lloyd steps with noisy sums and counts.
 
     The first clusters are found in the space of :obj:`projection`, if there is one.
     """
-    index = _first_clusters(rows, projection, plan, entries, seed, generator)
-    num_clusters = plan.num_clusters
-    sigma, width = (noise_of(entries, f'decoded {name}') for name in ('sums', 'counts'))
+    index = _first_clusters(rows, projection, plan, seed, queries)
+    absent = row_norms(rows) == 0  # a removed row has no length, and is not counted
+    num_clusters, width = plan.num_clusters, queries.sigma(COUNTS)
     for _ in range(plan.num_steps):
-        count = noisy_histogram(index, num_clusters, width, generator)
+        index = index.masked_fill(absent, -1)
+        count = queries.histogram(COUNTS, index, num_clusters)
         large = count > max(3 * width, MIN_COUNT)  # The others cannot be told from noise.
         if not bool(large.any()):
             large = count == count.max()
-        index = torch.where(large, large.cumsum(0) - 1, -1)[index]
-        found = PrivateCenters.of(rows, index, count[large], sigma, True, generator)
+        place = torch.where(large, large.cumsum(0) - 1, -1)
+        index = torch.where(index >= 0, place[index.clamp(min=0)], -1)
+        found = PrivateCenters.of(rows, index, count[large], True, queries)
         index, num_clusters = found.nearest(rows), found.count.numel()
     return found
 
@@ -140,18 +134,17 @@ def _first_clusters(
     rows: Tensor,
     projection: Tensor | None,
     plan: PrivateKMeansPlan,
-    entries: Sequence[Entry],
     seed: int,
-    generator: torch.Generator | None,
+    queries: Queries,
 ) -> Tensor:
     r"""Runs k-means on the noisy means of the leaves of one prefix tree for all rows, and
     returns the cluster of each row.
     """
-    sigma = noise_of(entries, 'sum of all rows')
-    everything = torch.zeros(rows.size(0), dtype=torch.long)
+    absent = row_norms(rows) == 0
+    everything = torch.zeros(rows.size(0), dtype=torch.long).masked_fill(absent, -1)
     size = torch.tensor([rows.size(0)])
-    mean = noisy_means(noisy_sums(rows, everything, 1, 1.0, sigma, generator), size, 1.0)
-    mean = shrink_means(mean, sigma / size)
+    mean = noisy_means(queries.sums(MEAN, rows, everything, 1), size, 1.0)
+    mean = shrink_means(mean, queries.sigma(MEAN) / size)
     if projection is not None:
         rows, mean = multiply_rows(rows, projection), multiply_rows(mean, projection)
     rows = clip_rows(rows - mean.to(rows.dtype), 1.0)  # Centred rows have more diverse signs.
@@ -160,12 +153,10 @@ def _first_clusters(
         1,
         hash_rows(rows, plan.depth, seed),
         plan.leaf_min,
-        noise_of(entries, 'prefix counts'),
-        generator,
+        queries,
     )
     num_leaves = leaves.count.numel()
-    sigma = noise_of(entries, 'prefix sums')
-    sums = noisy_sums(rows, leaves.index, num_leaves, 1.0, sigma, generator)
+    sums = queries.sums(LEAVES, rows, leaves.index, num_leaves)
     means = noisy_means(sums, leaves.count, 1.0).numpy()
     solver = KMeans(min(plan.num_clusters, num_leaves), n_init=4, random_state=seed)
     solver.fit(means, sample_weight=leaves.count.clamp(min=1).numpy())
@@ -195,8 +186,7 @@ def grow_prefix_trees(
     num_trees: int,
     bits: Tensor,
     leaf_min: float,
-    sigma: float,
-    generator: torch.Generator | None = None,
+    queries: Queries,
 ) -> Leaves:
     r"""Splits rows by one bit of a hash after the other, where both halves are
     large enough.
@@ -214,18 +204,16 @@ def grow_prefix_trees(
         bits (torch.Tensor): The hash of each row, ``[n, depth]``.
         leaf_min (float): The smallest noisy count of a leaf that results from
             a split.
-        sigma (float): The width of the discrete Gaussian noise of each level.
-        generator (torch.Generator, optional): The source of random bits.
-            (default: :obj:`None`)
+        queries (Queries): Answers with the noise of the ledger, one per level.
     """
     node = tree.clone().long()  # The node at this level, -1 for rows in a leaf above it.
     leaf = torch.full_like(node, -1)
-    count = noisy_histogram(node, num_trees, sigma, generator)
+    count = queries.histogram(PREFIXES, node, num_trees)
     origin = torch.arange(num_trees)
     counts, origins, done = [], [], 0
     for level in range(bits.size(1)):
         half = torch.where(node >= 0, 2 * node + bits[:, level].long(), -1)
-        halves = noisy_histogram(half, 2 * origin.numel(), sigma, generator).view(-1, 2)
+        halves = queries.histogram(PREFIXES, half, 2 * origin.numel()).view(-1, 2)
         split = halves.min(dim=1).values >= leaf_min
         # Nodes that stay whole are leaves.
         place = torch.where(split, -1, done + (~split).cumsum(0) - 1)

@@ -2,16 +2,16 @@ r"""Differentially private k-means: centres from prefix trees, noisy counts and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.privacy.budget import Budget
-from torch_geometric_cgt.privacy.ledger import Entry, Ledger
-from torch_geometric_cgt.privacy.mechanisms import noisy_median, row_norms
+from torch_geometric_cgt.privacy.accounting import Budget
+from torch_geometric_cgt.privacy.ledger import Ledger
+from torch_geometric_cgt.privacy.mechanisms import row_norms
+from torch_geometric_cgt.privacy.queries import Queries
 from torch_geometric_cgt.quantizer.base import Quantizer
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows, random_projection, unit_rows
 from torch_geometric_cgt.quantizer.private_centers import (
@@ -25,11 +25,9 @@ from torch_geometric_cgt.quantizer.private_kmeans_plan import (
     STAGES,
     PrivateKMeansPlan,
     check_entries,
-    noise_of,
     plan_clustering,
 )
-from torch_geometric_cgt.quantizer.validation import as_labels, as_matrix
-from torch_geometric_cgt.utils.checks import check_positive
+from torch_geometric_cgt.utils.checks import as_labels, as_matrix, check_positive
 
 SPACES = ('features', 'projected')
 LOG_NORMS = (-32.0, 32.0)  # The range in which log2 of the median length is searched.
@@ -81,6 +79,9 @@ class PrivateKMeans(Quantizer):
             negative, as word counts are. (default: :obj:`False`)
         accept_large_delta (bool, optional): Whether to accept a :obj:`delta`
             above :math:`1 / n`. (default: :obj:`False`)
+        unit (str, optional): The unit of the budget: a :obj:`"node"` is
+            removed, or its :obj:`"attributes"` are replaced.
+            (default: :obj:`"node"`)
         random_state (int, optional): The seed of the projection and of the
             hashes, which is public. (default: :obj:`0`)
         generator (torch.Generator, optional): The source of the noise. By
@@ -116,6 +117,7 @@ class PrivateKMeans(Quantizer):
         num_steps: int = 3,
         nonnegative: bool = False,
         accept_large_delta: bool = False,
+        unit: str = 'node',
         random_state: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -128,6 +130,7 @@ class PrivateKMeans(Quantizer):
         self.num_steps = num_steps
         self.nonnegative = nonnegative
         self.accept_large_delta = accept_large_delta
+        self.unit = unit
         self.random_state = random_state
         self.generator = generator
 
@@ -152,15 +155,20 @@ class PrivateKMeans(Quantizer):
             raise ValueError("'epsilon' must be given: the number of clusters depends on it")
         if self.per_label and num_labels is None:
             raise ValueError("'per_label=True' needs labels (got y=None): call 'fit(X, y)'")
-        budget = Budget.of(self.epsilon, self.delta, num_rows, 'node', self.accept_large_delta)
         num_labels = num_labels if self.per_label else None
+        budget = self._budget(num_rows)
         return plan_clustering(budget, num_rows, num_labels, self.n_clusters, self.num_steps)
+
+    def _budget(self, num_rows: int) -> Budget:
+        return Budget.of(
+            self.epsilon or 0.0, self.delta, num_rows, self.unit, self.accept_large_delta
+        )
 
     def fit(
         self,
         X: Any,
         y: Any = None,
-        entries: Sequence[Entry] | None = None,
+        queries: Queries | None = None,
         num_labels: int | None = None,
     ) -> PrivateKMeans:
         r"""Clusters the rows of :obj:`X`.
@@ -170,9 +178,10 @@ class PrivateKMeans(Quantizer):
                 ``[n, F]``.
             y (torch.Tensor or numpy.ndarray, optional): The label of each row,
                 -1 where it has none. (default: :obj:`None`)
-            entries (list[Entry], optional): The entries of :meth:`plan` with
-                their noise from a calibrated ledger. By default, the whole
-                budget is spent on this clustering. (default: :obj:`None`)
+            queries (Queries, optional): Answers with the noise of a calibrated
+                ledger, which must hold the entries of :meth:`plan`. By default,
+                the whole budget is spent on this clustering.
+                (default: :obj:`None`)
             num_labels (int, optional): The number of labels, if it is known
                 independently of the data. By default, one more than the
                 largest label. (default: :obj:`None`)
@@ -188,29 +197,22 @@ class PrivateKMeans(Quantizer):
                 )
             num_labels = num_labels or found
         plan = self.plan(x.size(0), num_labels)
-        if entries is None:
-            budget = Budget.of(
-                self.epsilon or 0.0, self.delta, x.size(0), 'node', self.accept_large_delta
-            )
-            entries = Ledger(STAGES, plan.entries()).calibrate(budget).entries
-        check_entries(plan, entries)
-        self.entries_ = list(entries)
+        if queries is None:
+            ledger = Ledger(STAGES, plan.entries()).calibrate(self._budget(x.size(0)))
+            queries = Queries(ledger.entries, self.generator)
+        check_entries(plan, queries.entries)
+        self.entries_ = list(queries.entries)
 
-        sigma = noise_of(entries, 'median length')
         norms = row_norms(x).clamp(min=1e-30).log2()
-        self.scale_ = 2 ** noisy_median(norms, *LOG_NORMS, MEDIAN_STEPS, sigma, self.generator)
+        self.scale_ = 2 ** queries.median('median length', norms, *LOG_NORMS, MEDIAN_STEPS)
         rows = self._rows(x)
         if self.space == 'projected':
             self.projection_ = self._projection(x.size(1)).numpy()
         if plan.per_label and classes is not None:
-            centers = centers_per_label(
-                rows, classes, plan, entries, self.random_state, self.generator
-            )
+            centers = centers_per_label(rows, classes, plan, self.random_state, queries)
         else:
             projection = self._projection(x.size(1)) if self.space == 'features' else None
-            centers = centers_without_labels(
-                rows, projection, plan, entries, self.random_state, self.generator
-            )
+            centers = centers_without_labels(rows, projection, plan, self.random_state, queries)
         nonnegative = self.nonnegative and self.space == 'features'
         means = shrink_means(centers.means, centers.noise, nonnegative)
         self._centers = centers

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_geometric_cgt.errors import BudgetError, LedgerError
-from torch_geometric_cgt.privacy.budget import Budget
+from torch_geometric_cgt.privacy.accounting import Budget
 from torch_geometric_cgt.privacy.ledger import Entry
-from torch_geometric_cgt.privacy.noise import DiscreteGaussian, Gaussian
+from torch_geometric_cgt.privacy.noise import Gaussian
+from torch_geometric_cgt.privacy.units import HISTOGRAM, ONE_COUNT, SUMS
 
 STAGES = ('projection', 'clustering', 'centres')
 MEDIAN_STEPS = 8
@@ -54,17 +55,18 @@ class PrivateKMeansPlan:
     def entries(self, noise: float = 1.0) -> list[Entry]:
         r"""Returns the entries of all mechanisms, each with its share of the budget.
 
-        A row has length one at most, and it is in one bin of each histogram, so
-        that it changes sums by 1 and counts by 1 at most.
+        A row has length one at most, and it is in one bin of each histogram. So
+        removing it changes sums by 1 and counts by 1 at most, and replacing it
+        changes sums by 2 and histograms by the root of 2 at most.
 
         Args:
             noise (float, optional): The width of the noise of all entries,
                 before calibration. (default: :obj:`1.0`)
         """
 
-        def entry(stage: str, key: str, name: str, kind: type[Gaussian], count: int) -> Entry:
+        def entry(stage: str, key: str, name: str, changes: dict[str, float], count: int) -> Entry:
             shares = LABEL_SHARES if self.per_label else FREE_SHARES
-            return Entry(stage, name, 'node', 1.0, kind(noise), count, shares[key])
+            return Entry(stage, name, changes, Gaussian(noise), count, shares[key])
 
         free = Entry.free(
             'projection',
@@ -72,18 +74,18 @@ class PrivateKMeansPlan:
             'drawn from a seed; they do not look at the data',
         )
         steps = self.num_steps
-        median = entry('centres', 'median', 'median length', DiscreteGaussian, MEDIAN_STEPS)
-        tree = entry('clustering', 'tree', 'prefix counts', DiscreteGaussian, 1 + self.depth)
-        sums = entry('centres', 'sums', 'decoded sums', Gaussian, steps)
+        median = entry('centres', 'median', 'median length', ONE_COUNT, MEDIAN_STEPS)
+        tree = entry('clustering', 'tree', 'prefix counts', HISTOGRAM, 1 + self.depth)
+        sums = entry('centres', 'sums', 'decoded sums', SUMS, steps)
         if self.per_label:
             return [free, median, tree, sums]
         return [
             free,
             median,
-            entry('clustering', 'mean', 'sum of all rows', Gaussian, 1),
+            entry('clustering', 'mean', 'sum of all rows', SUMS, 1),
             tree,
-            entry('clustering', 'leaves', 'prefix sums', Gaussian, 1),
-            entry('centres', 'counts', 'decoded counts', DiscreteGaussian, steps),
+            entry('clustering', 'leaves', 'prefix sums', SUMS, 1),
+            entry('centres', 'counts', 'decoded counts', HISTOGRAM, steps),
             sums,
         ]
 
@@ -111,7 +113,7 @@ def plan_clustering(
     num_trees, steps = (num_labels or 1, 1) if per_label else (1, num_steps)
     share = (LABEL_SHARES if per_label else FREE_SHARES)['sums']
     # The noise of the sums of one step, if all steps get the same part of the share.
-    sigma = 1 / math.sqrt(2 * share * budget.concentrated / steps)
+    sigma = SUMS[budget.unit] / math.sqrt(2 * share * budget.concentrated / steps)
     fewest = num_trees if per_label else 2
     if sigma * fewest / num_rows > USELESS_NOISE:
         enough = smallest_useful_epsilon(budget, num_rows, fewest, share / steps)
@@ -148,7 +150,8 @@ def smallest_useful_epsilon(
         num_clusters (int): The number of clusters.
         share (float): The share of the budget for their sums.
     """
-    needed = (num_clusters / (num_rows * USELESS_NOISE)) ** 2 / 2 / share
+    change = SUMS[budget.unit]
+    needed = (change * num_clusters / (num_rows * USELESS_NOISE)) ** 2 / 2 / share
     low, high = 1e-3, 1e3
     while high / low > 1.01:
         middle = math.sqrt(low * high)
@@ -169,21 +172,10 @@ def check_entries(plan: PrivateKMeansPlan, given: Sequence[Entry]) -> None:
         found = paid.get((entry.stage, entry.name))
         if found is None or not entry.is_same_as(found):
             raise LedgerError(
-                f"The ledger does not pay for '{entry.name}' as planned ({entry.count} runs on "
-                f'{entry.unit}s, sensitivity {entry.sensitivity:g}; in the ledger: {found}). If '
+                f"The ledger does not pay for '{entry.name}' as planned ({entry.count} runs, "
+                f'change by one node {entry.changes.get("node")}; in the ledger: {found}). If '
                 f"another version began the build, restart it with 'force_reload=True'"
             )
-
-
-def noise_of(entries: Sequence[Entry], name: str) -> float:
-    r"""Returns the width of the noise of the entry with this name."""
-    for entry in entries:
-        if entry.name == name and isinstance(entry.noise, Gaussian):
-            return entry.noise.sigma
-    raise ValueError(
-        f"There is no entry '{name}' with noise among those of the clustering "
-        f'({", ".join(entry.name for entry in entries)})'
-    )
 
 
 def _bits(ratio: float) -> int:

@@ -1,7 +1,8 @@
-r"""The release: the part of a build that may be published, and its files."""
+r"""The release: the part of a build that may be published, its files, and the cache of builds."""
 
 from __future__ import annotations
 
+import math
 import platform
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -15,21 +16,48 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
+from torch_geometric_cgt.models import TREE_MODELS, TransformerModel
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
+from torch_geometric_cgt.privacy.queries import from_tensors, to_tensors
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
-from torch_geometric_cgt.release.card import K_ANONYMITY, Card
-from torch_geometric_cgt.release.verify import check_private_card
+from torch_geometric_cgt.release.card import K_ANONYMITY, Card, check_private_card
+from torch_geometric_cgt.release.checks import check_card, check_groups, tensor_specs
+from torch_geometric_cgt.release.signature import SUFFIX, PublicKey, sign, verify_signature
 from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
 from torch_geometric_cgt.utils.files import (
+    atomic_folder,
+    check_sealed_files,
     read_sealed_json,
     read_tensors,
     write_sealed_json,
     write_tensors,
     write_text,
 )
+from torch_geometric_cgt.utils.limits import (
+    MAX_CARD_BYTES,
+    MAX_JSON_ITEMS,
+    MAX_README_BYTES,
+    MAX_RELEASE_BYTES,
+)
+from torch_geometric_cgt.utils.untrusted import check_names, check_tensors, open_regular
 from torch_geometric_cgt.version import __version__
 
 TENSORS, CARD, README = 'release.safetensors', 'card.json', 'README.md'
+SIGNATURE = f'{CARD}{SUFFIX}'
+PRIVATE_TENSORS, PRIVATE_CARD = 'private.safetensors', 'private.json'
+ANSWERS = 'answers'  # to the queries of a private build
+# What computing with the numbers of an altered card can raise.
+REFUSED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    CorruptFileError,
+    LedgerError,
+)
 
 
 @dataclass(frozen=True)
@@ -123,63 +151,135 @@ def write_release(folder: Path, release: Release) -> None:
     write_sealed_json(folder / CARD, release.card, [TENSORS, README])
 
 
-def read_release(folder: Path, verify: bool = True) -> Release:
-    r"""Reads a release. Raises :class:`CorruptFileError` if files are missing,
-    altered or inconsistent.
+def save_release(
+    folder: Path,
+    release: Release,
+    sign_with: str | Path | None = None,
+    max_bytes: int = MAX_RELEASE_BYTES,
+) -> None:
+    r"""Writes a release into a new folder, which appears only if
+    :meth:`read_release` accepts it.
+
+    Args:
+        folder (Path): The folder to write.
+        release (Release): The release.
+        sign_with (str or Path, optional): The file of a secret key, see
+            :meth:`~torch_geometric_cgt.release.sign_release`.
+            (default: :obj:`None`)
+        max_bytes (int, optional): The largest allowed size of the tensors.
+            (default: 512 MiB)
+    """
+    with atomic_folder(folder) as draft:
+        try:
+            write_release(draft, release)
+            read_release(draft, max_bytes=max_bytes)
+        except (CorruptFileError, LedgerError) as error:
+            raise CorruptFileError(
+                f"This dataset was not saved to '{folder}', because loading would refuse it: "
+                f'{str(error).replace(str(draft), str(folder))}'
+            ) from error
+        if sign_with is not None:
+            sign(draft / CARD, sign_with)
+
+
+def sign_release(
+    folder: Path, secret_key: str | Path, max_bytes: int = MAX_RELEASE_BYTES
+) -> PublicKey:
+    r"""Signs a release that :meth:`read_release` accepts. The signature is one of
+    :obj:`card.json`, which holds the checksums of all other files. Returns the
+    public key that verifies it.
+
+    Args:
+        folder (Path): The folder of the release.
+        secret_key (str or Path): The file of a secret key, see :meth:`new_key`.
+        max_bytes (int, optional): The largest allowed size of the tensors.
+            (default: 512 MiB)
+    """
+    read_release(folder, max_bytes=max_bytes)
+    return sign(folder / CARD, secret_key)
+
+
+def read_release(
+    folder: Path,
+    verify: bool = True,
+    public_key: str | Path | None = None,
+    max_bytes: int = MAX_RELEASE_BYTES,
+) -> Release:
+    r"""Reads a release that a stranger may have sent. Raises
+    :class:`CorruptFileError` if files are missing, altered, inconsistent or too
+    large, or if the folder holds anything else.
 
     Args:
         folder (Path): The folder to read.
-        verify (bool, optional): Whether to check the card of a private release
-            and to recompute the cost of its ledger. (default: :obj:`True`)
+        verify (bool, optional): Whether to check the files of the folder, the
+            plan of a private build and the cost of its ledger.
+            (default: :obj:`True`)
+        public_key (str or Path, optional): A public key, or its file. If given,
+            the release must have a signature of this key.
+            (default: :obj:`None`)
+        max_bytes (int, optional): The largest allowed size of the tensors.
+            (default: 512 MiB)
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no release at '{folder}'")
-    card = read_sealed_json(folder / CARD)
-    del card['files'], card['checksum']
-    if card.get('format') not in WORDINGS:
-        raise CorruptFileError(
-            f"'{folder / CARD}' has format {card.get('format')!r}; this version reads "
-            f'{list(WORDINGS)}'
-        )
+    if verify:
+        check_names(folder, (CARD, TENSORS, README, SIGNATURE))
+    if public_key is not None:
+        verify_signature(folder / CARD, public_key)
+    card = _read_card(folder / CARD)
+    files = card.pop('files')
+    try:
+        check_card(card)
+        specs = tensor_specs(card)
+    except REFUSED as error:
+        raise CorruptFileError(_inconsistent(folder, error)) from error
+    check_tensors(folder / TENSORS, specs, max_bytes)
+    open_regular(folder / README, MAX_README_BYTES).close()
+    check_sealed_files(folder / CARD, files)
     tensors = read_tensors(folder / TENSORS)
     try:
-        shape = TreeShape.of(card['num_neighbors'])
-        trees = TokenTrees(
-            tensors['tokens'],
-            tensors['y'],
-            tensors['split'].long(),
-            card['num_tokens'],
-            card['num_classes'],
-            shape,
+        return _checked_release(card, tensors, verify)
+    except REFUSED as error:
+        raise CorruptFileError(_inconsistent(folder, error)) from error
+
+
+def _inconsistent(folder: Path, error: Exception) -> str:
+    what = f'{error} is missing' if isinstance(error, KeyError) else str(error) or repr(error)
+    return f"'{folder}' does not hold a consistent release: {what}"
+
+
+def _read_card(path: Path) -> dict[str, Any]:
+    r"""Reads a card and checks its format and the names of its files."""
+    card = read_sealed_json(path, MAX_CARD_BYTES, MAX_JSON_ITEMS, check_files=False)
+    del card['checksum']
+    if type(card.get('format')) is not int or card['format'] not in WORDINGS:
+        raise CorruptFileError(
+            f"'{path}' has format {card.get('format')!r:.40}; this version reads {list(WORDINGS)}"
         )
-        trees.validate()
-        codebook = tensors['codebook']
-        if codebook.dim() != 2 or codebook.size(0) != trees.num_tokens:
-            raise ValueError(
-                f'Expected a codebook with {trees.num_tokens} rows (got {list(codebook.shape)})'
-            )
-        if not codebook.is_floating_point() or not bool(torch.isfinite(codebook).all()):
-            raise ValueError('The codebook is not finite')
-        release = Release(trees, codebook, card, _checked_projection(tensors, card))
-        if release.privacy.is_private and verify:
-            check_private_card(card, *codebook.shape)
-            release.privacy.verify()
-    except (KeyError, TypeError, ValueError, LedgerError) as error:
-        raise CorruptFileError(f"'{folder}' does not hold a consistent release: {error}") from error
+    if card['files'].keys() != {TENSORS, README}:
+        raise CorruptFileError(
+            f"'{path}' must name the files '{TENSORS}' and '{README}', and no others "
+            f'(got {list(card["files"])!r:.80})'
+        )
+    return card
+
+
+def _checked_release(card: dict[str, Any], tensors: dict[str, Tensor], verify: bool) -> Release:
+    r"""Checks the values of tensors and the promise of a card."""
+    shape = TreeShape.of(card['num_neighbors'])
+    sizes = (card['num_tokens'], card['num_classes'], shape)
+    trees = TokenTrees(tensors['tokens'], tensors['y'], tensors['split'].long(), *sizes)
+    trees.validate()
+    for name in ('codebook', 'projection'):
+        if name in tensors and not all(map(math.isfinite, tensors[name].aminmax())):
+            raise ValueError(f'The {name} is not finite')
+    release = Release(trees, tensors['codebook'], card, tensors.get('projection'))
+    if not release.privacy.is_private:
+        check_groups(card)
+    elif verify:
+        check_private_card(card, *release.codebook.shape)
+        release.privacy.verify()
     return release
-
-
-def _checked_projection(tensors: dict[str, Tensor], card: dict[str, Any]) -> Tensor | None:
-    projection = tensors.get('projection')
-    declared = card['privacy'].get('projected')
-    found = None if projection is None else list(projection.shape)
-    if found != declared:
-        raise ValueError(
-            f'The card states a projection of shape {declared}, but the files contain {found}'
-        )
-    if projection is not None and not bool(torch.isfinite(projection).all()):
-        raise ValueError('The projection is not finite')
-    return projection
 
 
 def describe(release: Release) -> str:
@@ -190,9 +290,13 @@ def describe(release: Release) -> str:
     promises = '\n'.join(f'- {sentence}' for sentence in privacy.guaranteed)
     limits = '\n'.join(f'- {sentence}' for sentence in privacy.not_guaranteed)
     edges = '' if source['num_edges'] is None else f'{source["num_edges"]:,} edges, '
-    codebook = 'the mean feature vector of each group'
+    codebook, origin = 'the mean feature vector of each group', 'not copied from it'
+    if privacy.k_reached == 1:
+        origin = 'but their feature vectors can be those of single nodes of it'
+    if privacy.rounding is not None:
+        codebook = 'the rounded mean feature vector of each group'
     if privacy.mechanism != K_ANONYMITY:
-        codebook = 'the noisy mean feature vector of each group'
+        codebook, origin = 'the noisy mean feature vector of each group', 'not copied from it'
     projection = ''
     if release.projection is not None:
         projection = ', `projection` (features times this matrix are in the space of the codebook)'
@@ -200,8 +304,7 @@ def describe(release: Release) -> str:
 
 {card['num_trees']:,} synthetic computation graphs, made on {card['created']} from a graph with
 {source['num_nodes']:,} nodes, {edges}{source['num_features']:,} features
-and {source['num_classes']} labels. They were drawn from a model of that graph; no node or edge
-of it is in here.
+and {source['num_classes']} labels. They were drawn from a model of that graph, {origin}.
 
 ```python
 from torch_geometric_cgt import SyntheticCGTDataset
@@ -235,3 +338,69 @@ Unit: {privacy.unit}. In short: {privacy.summary}.
 
 {versions}
 """
+
+
+def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build) -> None:
+    r"""Writes a build atomically.
+
+    Args:
+        folder (Path): The folder to write.
+        source (Source): The checked source graph.
+        config (BuildConfig): All parameters of the build.
+        build (Build): The build.
+    """
+    assert build.model is not None and build.cluster is not None
+    history: dict[str, Any] = {
+        'form': build.model.name,
+        'generator': build.model.config(),
+        'fit': build.history,
+    }
+    tensors = {f'model.{name}': value for name, value in build.model.state_dict().items()}
+    for stage, answers in build.answers.items():
+        kept, facts = to_tensors(answers, f'{ANSWERS}.{stage}')
+        tensors |= kept
+        history.setdefault(ANSWERS, {})[stage] = facts
+    with atomic_folder(folder) as draft:
+        write_release(draft, make_release(source, config, build))
+        write_tensors(draft / PRIVATE_TENSORS, {**tensors, 'cluster': build.cluster})
+        write_sealed_json(draft / PRIVATE_CARD, history, [PRIVATE_TENSORS])
+
+
+def read_cache(folder: Path) -> tuple[Release, Build]:
+    r"""Reads a build and its release. Raises :class:`CorruptFileError` if files are
+    missing, altered or inconsistent.
+
+    Args:
+        folder (Path): The folder to read.
+    """
+    release = read_release(folder, verify=False)  # written by this package, not by a third party
+    history = read_sealed_json(folder / PRIVATE_CARD)
+    tensors = read_tensors(folder / PRIVATE_TENSORS)
+    try:
+        cluster = tensors.pop('cluster')
+        answers = {
+            stage: from_tensors(tensors, facts, f'{ANSWERS}.{stage}')
+            for stage, facts in history.get(ANSWERS, {}).items()
+        }
+        tensors = {name: v for name, v in tensors.items() if not name.startswith(ANSWERS)}
+        kind = TREE_MODELS[history.get('form', TransformerModel.name)]
+        model = kind(**history['generator']).eval()
+        # Version 0.1.0 wrote weights without the prefix 'model.', and no form for a Transformer.
+        prefix = 'model.' if any(name.startswith('model.') for name in tensors) else ''
+        if not prefix and 'form' in history:
+            prefix = 'generator.'
+        model.load_state_dict({name.removeprefix(prefix): v for name, v in tensors.items()})
+        facts = dict(release.card['privacy'])
+        build = Build(
+            release.trees,
+            release.codebook,
+            model,
+            cluster,
+            facts,
+            history['fit'],
+            projection=release.projection,
+            answers=answers,
+        )
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CorruptFileError(f"'{folder}' does not hold a consistent build: {error}") from error
+    return release, build

@@ -9,13 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from torch_geometric_cgt.benchmark.cell_index import has_other_protocol
-from torch_geometric_cgt.benchmark.cells import Cell, CellKey, read_cells
-from torch_geometric_cgt.benchmark.experiments import DATASETS, find_experiment
+from torch_geometric_cgt.benchmark.cells import Cell, has_other_protocol, read_cells
+from torch_geometric_cgt.benchmark.experiments import DATASETS, CellKey, find_experiment
 from torch_geometric_cgt.datasets import SOURCES
-from torch_geometric_cgt.report.agreement import AgreementSummary, summarize_agreement
 from torch_geometric_cgt.report.claim_verdicts import Verdict, judge_claims
-from torch_geometric_cgt.report.experiment_tables import ExperimentTable, rows_not_run, tables_of
+from torch_geometric_cgt.report.experiment_tables import (
+    AgreementSummary,
+    ExperimentTable,
+    rows_not_run,
+    summarize_agreement,
+    tables_of,
+)
 from torch_geometric_cgt.report.text_tables import TextTable, summary_table
 
 RUN = ('commit', 'version', 'settings', 'command')  # what the cells of one run share

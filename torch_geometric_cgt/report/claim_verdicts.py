@@ -13,8 +13,12 @@ from typing import Any
 
 from torch_geometric_cgt.benchmark.metrics import Pair, measure
 from torch_geometric_cgt.benchmark.variants import PAPER
-from torch_geometric_cgt.report.agreement import LOWER_IS_BETTER, MIN_PAIRS, AgreementSummary
-from torch_geometric_cgt.report.experiment_tables import ExperimentTable
+from torch_geometric_cgt.report.experiment_tables import (
+    LOWER_IS_BETTER,
+    MIN_PAIRS,
+    AgreementSummary,
+    ExperimentTable,
+)
 from torch_geometric_cgt.report.text_tables import MEASURE_NAMES, number
 
 COMPARED = ('mse', 'pearson', 'spearman')

@@ -12,22 +12,26 @@ from typing import Any
 import jinja2
 
 from torch_geometric_cgt.audit import CHECKS, Limit
+from torch_geometric_cgt.audit.check import ABOVE, NOTHING, UNCHECKED, WITHIN
 from torch_geometric_cgt.benchmark.experiments import DATASETS
 from torch_geometric_cgt.benchmark.metrics import Pair
 from torch_geometric_cgt.report import figures
-from torch_geometric_cgt.report.agreement import MIN_PAIRS
 from torch_geometric_cgt.report.benchmark_results import Results
 from torch_geometric_cgt.report.experiment_tables import (
+    MIN_PAIRS,
     PAIRS,
     STATISTICS,
     ExperimentTable,
     Row,
     rows_not_run,
 )
+from torch_geometric_cgt.report.publication import SOURCE_COLUMNS, publication_of
 from torch_geometric_cgt.report.text_tables import NOT_RUN, to_text_table
 
 PADDING = 0.04  # around the scores in a figure
 NUM_POINTS = 200  # of the curve of the limit
+# The colours of verdicts: green, amber, red and grey.
+VERDICT_CLASSES = {NOTHING: 'nothing', WITHIN: 'within', ABOVE: 'above', UNCHECKED: 'unchecked'}
 TITLES = {
     'original': 'Original',
     'quantized': 'Quantized',
@@ -64,10 +68,10 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
             :func:`~torch_geometric_cgt.report.report_files.write_evaluation`.
     """
     mean, fit = evaluation['mean'], evaluation.get('fit')
-    drawn = {
-        'scatter': figures.scatter(evaluation['models'], mean['original'], mean['generated']),
-        **{name: figures.histogram(c, name) for name, c in evaluation['histograms'].items()},
-    }
+    drawn = {name: figures.histogram(c, name) for name, c in evaluation['histograms'].items()}
+    if 'original' in mean:
+        scores = mean['original'], mean['generated']
+        drawn['scatter'] = figures.scatter(evaluation['models'], *scores)
     if fit:
         drawn['fit'] = figures.loss_curve(fit['train_nll'], fit['holdout_nll'], fit['best_epoch'])
     rows = [
@@ -82,6 +86,8 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
         titles=TITLES,
         figures=drawn,
         band=figures.BAND,
+        publication=publication_of(evaluation),
+        secret=SOURCE_COLUMNS,
     )
 
 
@@ -108,7 +114,7 @@ def render_audit(content: dict[str, Any]) -> str:
         details=details,
         settings=content['settings'],
         figures=drawn,
-        failed=[check for check in content['checks'] if check['verdict'] == 'failed'],
+        classes=VERDICT_CLASSES,
     )
 
 

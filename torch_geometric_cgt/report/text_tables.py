@@ -9,8 +9,12 @@ from torch_geometric_cgt.benchmark.metrics import MEASURES, Estimate, Pair, meas
 from torch_geometric_cgt.benchmark.variants import reidentification_of
 from torch_geometric_cgt.privacy.ledger import Entry, Ledger
 from torch_geometric_cgt.privacy.noise import Gaussian, Laplace, Noise, SampledGaussian
-from torch_geometric_cgt.report.agreement import AgreementSummary
-from torch_geometric_cgt.report.experiment_tables import ExperimentTable, Row, Value
+from torch_geometric_cgt.report.experiment_tables import (
+    AgreementSummary,
+    ExperimentTable,
+    Row,
+    Value,
+)
 
 NOT_RUN = 'not run'
 NOT_AVAILABLE = 'n/a'
@@ -27,7 +31,7 @@ REIDENTIFICATION = (
     "'Node' and 'Edge' are the re-identification probabilities of a blind guess, as the paper "
     'defines them. They follow from the method and are not measured.'
 )
-HEADER = ('stage', 'mechanism', 'rows', 'runs', 'noise', 'epsilon alone')
+HEADER = ('stage', 'mechanism', 'change', 'runs', 'noise', 'epsilon alone')
 
 
 @dataclass(frozen=True)
@@ -319,11 +323,6 @@ def price_table(ledger: Ledger, unit: str, delta: float) -> str:
         f'together: epsilon = {total.epsilon:.4g}, delta = {delta:.3g} per {unit} '
         f'({total.relation}; accountant: {total.accountant})',
     ]
-    if ledger.sample is not None:
-        lines.append(
-            f'a node is in at most {ledger.sample.trees_per_node} computation graphs, an edge in '
-            f'at most {ledger.sample.trees_per_edge}'
-        )
     return '\n'.join(lines)
 
 
@@ -332,7 +331,8 @@ def _row(ledger: Ledger, entry: Entry, unit: str, delta: float) -> tuple[str, ..
         return entry.stage, entry.name, '', '', 'none needed', '0'
     cost = ledger.cost(entry, unit, delta)
     noise = _describe(entry.noise)
-    return entry.stage, entry.name, entry.unit, str(entry.count), noise, f'{cost:.3g}'
+    change = f'{entry.changes.get(unit, entry.sensitivity):.3g}'
+    return entry.stage, entry.name, change, str(entry.count), noise, f'{cost:.3g}'
 
 
 def _describe(noise: Noise) -> str:

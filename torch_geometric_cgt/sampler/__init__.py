@@ -1,18 +1,28 @@
-r"""Samplers of computation graphs as trees, in plain torch."""
+r"""Samplers of computation graphs as trees, in plain torch, and their names."""
 
+from __future__ import annotations
+
+from torch_geometric_cgt.data import InNeighbors
 from torch_geometric_cgt.sampler.cluster_gcn import ClusterSampler
-from torch_geometric_cgt.sampler.graph_saint import SAINTSampler
 from torch_geometric_cgt.sampler.layerwise import FastGCNSampler, LADIESSampler
 from torch_geometric_cgt.sampler.neighbors import (
-    InNeighbors,
+    TreeDraws,
     TreeSampler,
     sample_children,
     sample_positions,
     sample_trees,
 )
-from torch_geometric_cgt.sampler.resolver import SAMPLERS, tree_sampler
-from torch_geometric_cgt.sampler.subgraphs import SubgraphSampler
+from torch_geometric_cgt.sampler.stable_edges import stable_children, unroll_trees
+from torch_geometric_cgt.sampler.subgraphs import SAINTSampler, SubgraphSampler
 from torch_geometric_cgt.sampler.tree_neighbor_sampler import TreeNeighborSampler
+
+SAMPLERS: dict[str, TreeSampler] = {
+    'neighbor': sample_trees,
+    'fastgcn': FastGCNSampler(),
+    'ladies': LADIESSampler(),
+    'cluster': ClusterSampler(),
+    'saint': SAINTSampler(),
+}
 
 __all__ = [
     'SAMPLERS',
@@ -22,10 +32,30 @@ __all__ = [
     'LADIESSampler',
     'SAINTSampler',
     'SubgraphSampler',
+    'TreeDraws',
     'TreeNeighborSampler',
     'TreeSampler',
     'sample_children',
     'sample_positions',
     'sample_trees',
+    'stable_children',
     'tree_sampler',
+    'unroll_trees',
 ]
+
+
+def tree_sampler(sampler: str | TreeSampler) -> TreeSampler:
+    r"""Returns the tree sampler with this name and its default arguments.
+
+    Args:
+        sampler (str or TreeSampler): The name, or a tree sampler, which is
+            returned as it is.
+    """
+    if isinstance(sampler, str) and sampler in SAMPLERS:
+        return SAMPLERS[sampler]
+    if isinstance(sampler, (str, type)) or not callable(sampler):
+        raise ValueError(
+            f"'sampler' must be one of {', '.join(map(repr, SAMPLERS))}, or a tree sampler like "
+            f'LADIESSampler(batch_size=512) (got {sampler!r})'
+        )
+    return sampler

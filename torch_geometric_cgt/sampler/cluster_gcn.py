@@ -11,8 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import ClusterData
 from torch_geometric.utils import remove_self_loops, to_undirected
 
-from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.sampler.neighbors import InNeighbors
+from torch_geometric_cgt.data import InNeighbors, TreeShape
 from torch_geometric_cgt.sampler.subgraphs import (
     check_backend,
     from_pyg,

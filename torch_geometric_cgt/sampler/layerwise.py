@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children
+from torch_geometric_cgt.data import InNeighbors, TreeShape
+from torch_geometric_cgt.sampler.neighbors import sample_children
 from torch_geometric_cgt.utils.checks import check_positive
 
 #: From the edges into the layer above to the nodes that may be drawn [C] and their weights [C].

@@ -1,4 +1,4 @@
-r"""In-neighbours of a graph: their storage, averages over them, and uniform samples of them."""
+r"""Uniform samples of in-neighbours, and computation graphs of them."""
 
 from __future__ import annotations
 
@@ -6,107 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.data import InNeighbors, TreeShape, tokens_of
 
 BLOCK_PARENTS = 1 << 16  # Parents at a time, so that intermediate results stay in the cache.
-
-
-@dataclass(frozen=True)
-class InNeighbors:
-    r"""The in-neighbours of every node in compressed form.
-
-    Messages flow from source to target, so the children of a node in its
-    computation graph are the sources of its incoming edges. Parallel edges
-    count once each; a self-loop makes a node its own neighbour.
-    """
-
-    ptr: Tensor  # [N + 1]
-    source: Tensor  # [E] sorted by target, in the order of the edges inside a target
-    edge: Tensor | None = None  # [E] position in the given edge_index, where that is kept
-
-    @classmethod
-    def from_edge_index(
-        cls, edge_index: Tensor, num_nodes: int, keep_edge: bool = False
-    ) -> InNeighbors:
-        r"""Compresses an :obj:`edge_index` of shape ``[2, E]``."""
-        target, edge = torch.sort(edge_index[1], stable=True)
-        ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=target.device))
-        del target  # A gigabyte for a large graph.
-        return cls(ptr, edge_index[0][edge], edge if keep_edge else None)
-
-    @property
-    def num_nodes(self) -> int:
-        return self.ptr.numel() - 1
-
-    def degree(self, node: Tensor) -> Tensor:
-        r"""Returns the in-degree of some nodes."""
-        return self.ptr[node + 1] - self.ptr[node]
-
-    @property
-    def target(self) -> Tensor:
-        r"""The target of each edge, beside :obj:`source`."""
-        node = torch.arange(self.num_nodes, device=self.ptr.device)
-        return node.repeat_interleave(self.ptr.diff())
-
-    def rows(self, node: Tensor) -> InNeighbors:
-        r"""Returns only the edges into some nodes. Target :math:`i` of the result
-        is :obj:`node[i]`, and has no neighbours if that is :obj:`-1`. Sources
-        keep their ids.
-        """
-        degree = torch.where(node >= 0, self.degree(node.clamp(min=0)), 0)
-        ptr = F.pad(degree.cumsum(0), (1, 0))
-        shift = (self.ptr[node.clamp(min=0)] - ptr[:-1]).repeat_interleave(degree)
-        position = torch.arange(shift.numel(), device=shift.device) + shift
-        return InNeighbors(ptr, self.source[position], _at(self.edge, position))
-
-    def keep(self, mask: Tensor) -> InNeighbors:
-        r"""Returns the same nodes with only the edges in a mask ``[E]``."""
-        ptr = F.pad(mask.cumsum(0), (1, 0))[self.ptr]
-        return InNeighbors(ptr, self.source[mask], _at(self.edge, mask))
-
-    def within(self, node: Tensor) -> InNeighbors:
-        r"""Returns the subgraph of some nodes, given in ascending order, with all
-        edges between them. Node :math:`i` of the result is :obj:`node[i]`.
-        """
-        rows = self.rows(node)
-        inside = rows.keep(torch.isin(rows.source, node))
-        return InNeighbors(inside.ptr, torch.searchsorted(node, inside.source), inside.edge)
-
-    def source_of(self, position: Tensor) -> Tensor:
-        r"""Returns the source at each position, :obj:`-1` where the position is
-        :obj:`-1`. The time does not depend on the number of edges.
-        """
-        if self.source.numel() == 0:
-            return torch.full_like(position, -1)
-        # index_select is several times as fast as indexing with brackets.
-        source = self.source.index_select(0, position.clamp(min=0).reshape(-1))
-        return source.view_as(position).masked_fill_(position < 0, -1)
-
-
-def _at(edge: Tensor | None, position: Tensor) -> Tensor | None:
-    return None if edge is None else edge[position]
-
-
-def smooth(z: Tensor, graph: InNeighbors | None, num_hops: int = 2) -> Tensor:
-    r"""Averages features over each node and its in-neighbours, repeatedly.
-
-    Args:
-        z (torch.Tensor): The features, ``[N, D]``.
-        graph (InNeighbors, optional): The graph. With :obj:`None`, features
-            stay as they are.
-        num_hops (int, optional): The number of repetitions.
-            (default: :obj:`2`)
-    """
-    if graph is None:
-        return z
-    degree = 1 + graph.ptr.diff()
-    for _ in range(num_hops):  # An embedding bag sums rows without a copy per edge.
-        total = F.embedding_bag(graph.source, z, graph.ptr[:-1], mode='sum')
-        z = total.add_(z).div_(degree[:, None])
-    return z
 
 
 def sample_positions(
@@ -222,3 +126,36 @@ def sample_trees(
             rows.copy_(graph.source_of(sample_children(graph, block, fan_out, generator)))
         layers.append(child.view(root.numel(), size))
     return torch.cat(layers, dim=1)
+
+
+@dataclass(frozen=True)
+class TreeDraws:
+    r"""The computation graphs of some roots, sampled again on every call. Whoever
+    learns from them needs neither the graph nor a sampler.
+
+    Args:
+        graph (InNeighbors): The graph.
+        root (torch.Tensor): The roots, ``[n]``.
+        shape (TreeShape): The geometry of the trees.
+        cluster (torch.Tensor): The cluster of each node, ``[N]``.
+        num_tokens (int): The number of clusters, which is also the null token.
+    """
+
+    graph: InNeighbors
+    root: Tensor
+    shape: TreeShape
+    cluster: Tensor
+    num_tokens: int
+
+    def nodes(self, index: Tensor, generator: torch.Generator) -> Tensor:
+        r"""Samples trees of nodes, ``[n, T]``, :obj:`-1` where null.
+
+        Args:
+            index (torch.Tensor): The places of the roots among all roots, ``[n]``.
+            generator (torch.Generator): The source of randomness.
+        """
+        return sample_trees(self.graph, self.root[index], self.shape, generator)
+
+    def tokens(self, index: Tensor, generator: torch.Generator) -> Tensor:
+        r"""Samples trees of tokens, ``[n, T]``. The arguments are those of :meth:`nodes`."""
+        return tokens_of(self.nodes(index, generator), self.cluster, self.num_tokens)

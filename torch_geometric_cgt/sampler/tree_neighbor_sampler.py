@@ -16,9 +16,9 @@ from torch_geometric.sampler import (
     SamplerOutput,
 )
 
-from torch_geometric_cgt.data import ForestGraphStore, LazyForest, TreeShape
+from torch_geometric_cgt.data import ForestGraphStore, InNeighbors, LazyForest, TreeShape
 from torch_geometric_cgt.errors import UnsupportedError
-from torch_geometric_cgt.sampler.neighbors import InNeighbors, sample_children, sample_positions
+from torch_geometric_cgt.sampler.neighbors import sample_children, sample_positions
 
 
 class TreeNeighborSampler(BaseSampler):

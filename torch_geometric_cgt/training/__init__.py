@@ -2,9 +2,9 @@ r"""Fits and evaluates generators and samples from them, with one process or sev
 
 from torch_geometric_cgt.training.batches import evaluate
 from torch_geometric_cgt.training.config import FitConfig, FitResult
-from torch_geometric_cgt.training.distributed import World, join_world, leave_world, resolve_device
 from torch_geometric_cgt.training.fit import fit
 from torch_geometric_cgt.training.sample import sample
+from torch_geometric_cgt.utils.distributed import World, join_world, leave_world, resolve_device
 
 __all__ = [
     'FitConfig',

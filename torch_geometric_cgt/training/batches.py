@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.nn.batch_plan import BatchPlan, TensorDataclass
 from torch_geometric_cgt.training.config import FitConfig
-from torch_geometric_cgt.training.distributed import World
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.seeds import seeded
 
 DRAW_BLOCK = 128  # roots per call of the sampler; another size gives other trees for a seed

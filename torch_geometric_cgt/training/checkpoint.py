@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric_cgt.errors import CheckpointError, CorruptFileError
 from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.training.config import FitResult
-from torch_geometric_cgt.training.distributed import World
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.files import (
     atomic_folder,
     read_sealed_json,

@@ -15,10 +15,9 @@ from tqdm import tqdm
 
 from torch_geometric_cgt.errors import NotFiniteError, UnsupportedError
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.nn.layout import factorised_layout
+from torch_geometric_cgt.nn.two_stream import factorised_layout
 from torch_geometric_cgt.nn.vocabulary import FlatVocabulary, log_softmax
-from torch_geometric_cgt.privacy.noise import SampledGaussian
-from torch_geometric_cgt.privacy.noise_sampling import SystemRandom
+from torch_geometric_cgt.privacy.noise import SampledGaussian, SystemRandom
 
 WARMUP = 0.05  # the share of all steps during which the learning rate rises
 AVERAGED = 0.5  # the share of all steps, at the end, whose weights are averaged

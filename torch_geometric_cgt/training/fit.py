@@ -19,7 +19,7 @@ from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.training.batches import Batch, Batches, DrawTokens, batch_loss, evaluate
 from torch_geometric_cgt.training.checkpoint import Checkpoints, TrainingState, fingerprint
 from torch_geometric_cgt.training.config import FitConfig, FitResult
-from torch_geometric_cgt.training.distributed import World, fork_rng, seed_global
+from torch_geometric_cgt.utils.distributed import World, fork_rng, seed_global
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 READ_EVERY = 25  # steps between two reads of the losses

@@ -12,8 +12,8 @@ from torch_geometric.transforms import BaseTransform
 from torch_geometric.utils import add_remaining_self_loops, to_undirected
 
 from torch_geometric_cgt.data import MASKS
+from torch_geometric_cgt.data.graph_checks import check_edges
 from torch_geometric_cgt.errors import SourceError
-from torch_geometric_cgt.transforms.duplicate_encode import check_edges
 from torch_geometric_cgt.utils.rows import rows_per_block
 
 TOLERANCE = 1e-6  # Of the scores, whose sum is of the order of one.

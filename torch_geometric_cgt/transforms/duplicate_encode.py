@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_cgt.data import MASKS, TreeShape, build_forest
-from torch_geometric_cgt.errors import SourceError
-from torch_geometric_cgt.sampler import InNeighbors, TreeSampler, tree_sampler
+from torch_geometric_cgt.data import MASKS, InNeighbors, TreeShape, build_forest
+from torch_geometric_cgt.data.graph_checks import check_edges
+from torch_geometric_cgt.sampler import TreeSampler, tree_sampler
 
 
 @functional_transform('duplicate_encode')
@@ -86,23 +86,3 @@ class DuplicateEncode(BaseTransform):
             f'{self.__class__.__name__}(num_neighbors={self.num_neighbors}, seed={self.seed}, '
             f'sampler={self.sampler!r})'
         )
-
-
-def check_edges(data: Data) -> Tensor:
-    r"""Returns the edges, and raises an error if they are missing or invalid."""
-    edge_index, num_nodes = data.edge_index, int(data.num_nodes or 0)
-    if num_nodes == 0:
-        raise SourceError('The graph is empty (got 0 nodes)')
-    if edge_index is None:
-        raise SourceError("The graph has no 'edge_index'")
-    if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
-        raise SourceError(
-            f"'edge_index' must be an integer matrix of shape [2, E] "
-            f'(got {edge_index.dtype} of shape {list(edge_index.shape)})'
-        )
-    if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes:
-        raise SourceError(
-            f"'edge_index' must hold node ids from 0 to {num_nodes - 1} "
-            f'(got {int(edge_index.min())} to {int(edge_index.max())})'
-        )
-    return edge_index

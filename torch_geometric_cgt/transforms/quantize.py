@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
+from torch_geometric_cgt.data.graph_checks import check_features
 from torch_geometric_cgt.errors import AnonymityError, SourceError
 from torch_geometric_cgt.privacy import Budget, Entry
 from torch_geometric_cgt.quantizer import (
@@ -24,11 +25,11 @@ from torch_geometric_cgt.quantizer import (
     reduce_features,
 )
 from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
-from torch_geometric_cgt.quantizer.centers import proximity_order
 from torch_geometric_cgt.quantizer.class_probabilities import out_of_fold_probabilities, task_space
 from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words, tf_idf
+from torch_geometric_cgt.quantizer.kmeans_steps import proximity_order
 from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
-from torch_geometric_cgt.utils.memory import check_memory
+from torch_geometric_cgt.utils.checks import check_memory
 
 METHODS = ('kmeans', 'exact', 'dp')
 TRIAL_ROWS = 50_000  # Enough rows to calibrate the task weight.
@@ -310,32 +311,6 @@ class Quantize(BaseTransform):
             f'seed={self.seed}, l={self.l}, task_weight={self.task_weight!r}, '
             f'num_components={self.num_components}, dp_args={self.dp_args})'
         )
-
-
-def check_features(data: Data) -> Tensor:
-    r"""Returns the features as a float matrix on the CPU, and raises an error if they are
-    missing or invalid.
-    """
-    x = data.x
-    if x is None:
-        raise SourceError("The graph has no node features 'x'")
-    if x.dim() != 2 or x.size(0) == 0 or x.size(1) == 0:
-        raise SourceError(f"'x' must be a non-empty [N, F] matrix (got {list(x.shape)})")
-    x = x.cpu() if x.is_floating_point() else x.cpu().float()
-    if x.layout != torch.strided:
-        if x.layout == torch.sparse_coo:
-            x = x.coalesce()
-        if not bool(torch.isfinite(x.values()).all()):
-            raise SourceError("'x' must be finite (got NaN or infinite values)")
-        return x
-    bad = ~torch.isfinite(x)
-    if bad.any():
-        row, column = bad.nonzero()[0].tolist()
-        raise SourceError(
-            f"'x' must be finite (got {int(bad.sum())} NaN or infinite values, "
-            f'the first in row {row}, column {column})'
-        )
-    return x
 
 
 def train_mask_of(data: Data) -> Tensor | None:

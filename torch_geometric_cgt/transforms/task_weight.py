@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from torch_geometric_cgt.data import InNeighbors
+from torch_geometric_cgt.data.in_neighbors import smooth
 from torch_geometric_cgt.quantizer import cluster_means, reduce_features
 from torch_geometric_cgt.quantizer.class_probabilities import probe_accuracy
-from torch_geometric_cgt.sampler import InNeighbors
-from torch_geometric_cgt.sampler.neighbors import smooth
 
 WEIGHTS = (0.1, 0.2, 0.4, 0.8, 1.6)
 NUM_COMPONENTS = 128

@@ -1,1 +1,1 @@
-r"""Files, seeds, memory and argument checks."""
+r"""Files, seeds, memory, processes, matrices and argument checks."""

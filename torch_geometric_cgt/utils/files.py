@@ -18,21 +18,11 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
+from torch_geometric_cgt.utils.limits import MAX_OWN_JSON_BYTES, MAX_OWN_JSON_ITEMS
+from torch_geometric_cgt.utils.untrusted import DTYPES, open_regular, parse_json, read_bounded
 
 BLOCK_ELEMENTS = 1 << 22  # elements written at a time
 MAP_ABOVE = 1 << 28  # bytes; larger files are memory-mapped, not copied
-DTYPES = {  # type names of the safetensors format
-    torch.bool: 'BOOL',
-    torch.uint8: 'U8',
-    torch.int8: 'I8',
-    torch.int16: 'I16',
-    torch.int32: 'I32',
-    torch.int64: 'I64',
-    torch.bfloat16: 'BF16',
-    torch.float16: 'F16',
-    torch.float32: 'F32',
-    torch.float64: 'F64',
-}
 
 
 def require_writable(folder: Path) -> None:
@@ -133,30 +123,51 @@ def write_sealed_json(path: Path, content: dict[str, Any], files: list[str]) -> 
     write_text(path, json.dumps(sealed, indent=2) + '\n')
 
 
-def read_sealed_json(path: Path) -> dict[str, Any]:
-    r"""Reads a file of :meth:`write_sealed_json` and verifies all checksums."""
-    try:
-        content = json.loads(path.read_text(encoding='utf-8'))
-    except (OSError, ValueError) as error:
-        raise CorruptFileError(f"'{path}' cannot be read: {error}") from error
+def read_sealed_json(
+    path: Path,
+    max_bytes: int = MAX_OWN_JSON_BYTES,
+    max_items: int = MAX_OWN_JSON_ITEMS,
+    check_files: bool = True,
+) -> dict[str, Any]:
+    r"""Reads a file of :meth:`write_sealed_json` and verifies its checksums.
+
+    Args:
+        path (Path): The file.
+        max_bytes (int, optional): The largest allowed size of the file.
+        max_items (int, optional): The largest allowed number of values.
+        check_files (bool, optional): Whether to verify the checksums of the
+            files that it names, see :meth:`check_sealed_files`.
+            (default: :obj:`True`)
+    """
+    content = parse_json(read_bounded(path, max_bytes), path, max_items)
     if not isinstance(content, dict) or not isinstance(content.get('files'), dict):
         raise CorruptFileError(f"'{path}' does not list the files it belongs to")
     if content.get('checksum') != _checksum({**content, 'checksum': None}):
         raise CorruptFileError(f"'{path}' was altered: its checksum does not match")
-    for name, expected in content['files'].items():
-        if Path(name).name != name:
-            raise CorruptFileError(f"'{path}' names a file outside of its folder ('{name}')")
-        if not path.with_name(name).is_file():
-            raise CorruptFileError(f"'{path.with_name(name)}' is missing")
-        if sha256(path.with_name(name)) != expected:
-            raise CorruptFileError(f"'{path.with_name(name)}' is truncated or was altered")
+    if check_files:
+        check_sealed_files(path, content['files'])
     return content
 
 
+def check_sealed_files(path: Path, files: dict[str, str]) -> None:
+    r"""Verifies the checksums of files. Raises :class:`CorruptFileError`.
+
+    Args:
+        path (Path): The file that states the checksums. The other files are in
+            its folder.
+        files (dict): The name and the checksum of each file.
+    """
+    for name, expected in files.items():
+        if not name or Path(name).name != name:
+            raise CorruptFileError(f"'{path}' names a file outside of its folder ({name!r:.40})")
+        if sha256(path.with_name(name)) != expected:
+            raise CorruptFileError(f"'{path.with_name(name)}' is truncated or was altered")
+
+
 def sha256(path: Path) -> str:
-    r"""The SHA-256 checksum of a file."""
+    r"""The SHA-256 checksum of a regular file."""
     digest = hashlib.sha256()
-    with open(path, 'rb') as file:
+    with open_regular(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-r"""Blocks of rows of dense and sparse matrices, and CSR conversion."""
+r"""Rows of dense and sparse matrices: blocks, and CSR conversion."""
 
 import warnings
 from collections.abc import Iterator

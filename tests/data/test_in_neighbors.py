@@ -1,0 +1,32 @@
+import torch
+
+from torch_geometric_cgt.data import InNeighbors
+from torch_geometric_cgt.data.in_neighbors import smooth
+
+
+def test_edges_of_rows_and_of_a_subgraph():
+    edge_index = torch.tensor([[1, 2, 3, 0, 3], [0, 0, 0, 2, 2]])
+    graph = InNeighbors.from_edge_index(edge_index, 4, keep_edge=True)
+    assert graph.target.tolist() == [0, 0, 0, 2, 2]
+    rows = graph.rows(torch.tensor([2, -1, 0, 2]))
+    assert rows.ptr.tolist() == [0, 2, 2, 5, 7]
+    assert rows.source.tolist() == [0, 3, 1, 2, 3, 0, 3]
+    assert rows.edge.tolist() == [3, 4, 0, 1, 2, 3, 4]
+    kept = graph.keep(torch.tensor([False, True, True, False, True]))
+    assert kept.ptr.tolist() == [0, 2, 2, 3, 3] and kept.source.tolist() == [2, 3, 3]
+    within = graph.within(torch.tensor([0, 2, 3]))
+    assert within.ptr.tolist() == [0, 2, 4, 4] and within.source.tolist() == [1, 2, 0, 2]
+    assert within.edge.tolist() == [1, 2, 3, 4]
+
+
+def test_smoothing_by_hand():
+    z = torch.tensor([[0.0], [6.0], [12.0]])
+    edge_index = torch.tensor([[1, 2], [0, 1]])  # 1 -> 0, 2 -> 1
+    once = torch.tensor([[3.0], [9.0], [12.0]])
+    twice = torch.tensor([[6.0], [10.5], [12.0]])
+    graph = InNeighbors.from_edge_index(edge_index, 3)
+    assert torch.equal(smooth(z, graph, 1), once)
+    assert torch.equal(smooth(z, graph), twice)
+    nobody = InNeighbors.from_edge_index(edge_index[:, :0], 3)
+    assert torch.equal(smooth(z, nobody), z)
+    assert smooth(z, None) is z

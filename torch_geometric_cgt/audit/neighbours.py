@@ -1,0 +1,130 @@
+r"""Neighbouring graphs: a source without some of its nodes, attributes, edges or records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_geometric_cgt.pipeline.source import Source
+
+UNITS = ('node', 'attributes', 'edge', 'frozen_record')
+
+
+def neighbour_of(source: Source, unit: str, which: Tensor) -> Source:
+    r"""A source without some of its units, as the guarantee for that unit defines it.
+
+    Args:
+        source (Source): The checked source graph.
+        unit (str): The unit. Without a :obj:`"node"`, its features are zero, it
+            has no label, and all its edges are removed. Without its
+            :obj:`"attributes"`, its features are zero, it has another label,
+            and its edges stay. Without an :obj:`"edge"`, two nodes are not
+            connected in any direction. A :obj:`"frozen_record"` is zeroed out
+            as in :meth:`zero_out_records`.
+        which (torch.Tensor): The nodes, ``[z]``, or the pairs of nodes,
+            ``[z, 2]``.
+    """
+    if unit == 'edge':
+        return remove_edges(source, which)
+    if unit == 'node':
+        return remove_nodes(source, which)
+    if unit == 'attributes':
+        return change_attributes(source, which)
+    if unit == 'frozen_record':
+        return zero_out_records(source, which)
+    raise ValueError(f"'unit' must be one of {UNITS} (got '{unit}')")
+
+
+def remove_edges(source: Source, pairs: Tensor) -> Source:
+    r"""The source without the edges between some pairs of nodes, in both directions.
+
+    Args:
+        source (Source): The checked source graph.
+        pairs (torch.Tensor): The pairs, ``[z, 2]``.
+    """
+    data, num_nodes = source.data, int(source.data.num_nodes or 0)
+    low, high = data.edge_index.sort(dim=0).values
+    gone_low, gone_high = pairs.sort(dim=1).values.unbind(dim=1)
+    gone = torch.isin(low * num_nodes + high, gone_low * num_nodes + gone_high)
+    return replace(source, data=Data(x=data.x, edge_index=data.edge_index[:, ~gone], y=data.y))
+
+
+def remove_nodes(source: Source, node: Tensor) -> Source:
+    r"""The source without the features, labels and edges of some nodes. Their rows
+    stay, because the number of nodes is public.
+
+    Args:
+        source (Source): The checked source graph.
+        node (torch.Tensor): The nodes, ``[z]``.
+    """
+    edge_index = source.data.edge_index
+    stays = ~torch.isin(edge_index, node).any(dim=0)
+    data = Data(x=source.data.x, edge_index=edge_index[:, stays], y=source.data.y)
+    return zero_out_records(replace(source, data=data), node)
+
+
+def change_attributes(source: Source, node: Tensor) -> Source:
+    r"""The source with zero features and other labels at some nodes. All edges stay,
+    and so does whether a node has a label.
+
+    Args:
+        source (Source): The checked source graph.
+        node (torch.Tensor): The nodes, ``[z]``.
+    """
+    data, chosen = source.data, _mask(source, node)
+    other = torch.where(data.y >= 0, (data.y + 1) % source.num_classes, data.y)
+    y = torch.where(chosen, other, data.y)
+    return replace(source, data=Data(x=_zero_rows(data.x, chosen), edge_index=data.edge_index, y=y))
+
+
+def zero_out_records(source: Source, node: Tensor) -> Source:
+    r"""Zeroes out the records of some roots.
+
+    The features of these nodes become zero. Their labels are removed, and with
+    them their computation graphs. The number of rows and all edges stay, so
+    the sample of neighbours and the rows of all other nodes do not change.
+
+    Args:
+        source (Source): The checked source graph.
+        node (torch.Tensor): The roots in question, ``[z]``.
+    """
+    data, gone = source.data, _mask(source, node)
+    num_zeroed = source.num_zeroed + int((gone & (data.y >= 0)).sum())
+    zeroed = Data(
+        x=_zero_rows(data.x, gone), edge_index=data.edge_index, y=data.y.masked_fill(gone, -1)
+    )
+    split = None if source.split is None else source.split.masked_fill(gone, 0)
+    return replace(source, data=zeroed, split=split, num_zeroed=num_zeroed)
+
+
+def undirected_pairs(data: Data) -> Tensor:
+    r"""The connected pairs of a graph, each once with the smaller node first,
+    ``[e, 2]``, without loops.
+    """
+    pair = data.edge_index.sort(dim=0).values.t()
+    return pair[pair[:, 0] < pair[:, 1]].unique(dim=0)
+
+
+def _mask(source: Source, node: Tensor) -> Tensor:
+    mask = torch.zeros(int(source.data.num_nodes or 0), dtype=torch.bool)
+    mask[node] = True
+    return mask
+
+
+def _zero_rows(x: Tensor, gone: Tensor) -> Tensor:
+    r"""A dense or sparse matrix with some rows set to zero, in its layout."""
+    if x.layout == torch.strided:
+        return x.masked_fill(gone[:, None], 0)
+    rows = x.to_sparse_coo().coalesce()
+    stays = ~gone[rows.indices()[0]]
+    kept = torch.sparse_coo_tensor(
+        rows.indices()[:, stays],
+        rows.values()[stays],
+        x.shape,
+        is_coalesced=True,
+        check_invariants=False,
+    )
+    return kept.to_sparse_csr() if x.layout == torch.sparse_csr else kept
