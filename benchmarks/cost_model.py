@@ -25,7 +25,7 @@ PROBE = 2.0  # seconds per weight: linear models
 DRAW = 8e-8  # seconds per slot of a tree of the source
 CHOOSE = 1.2e-6  # seconds per sampled tree and square root of the number of clusters
 SCENE_ROW = 1.4e-4  # seconds per root
-CALIBRATE, CALIBRATION_TREES = 8.0, 70_000  # seconds of linear models, and trees that are drawn
+CALIBRATE, CALIBRATION_ROOTS = 15.0, 4_000  # seconds of linear models, and roots that are drawn
 LIBRARIES = 0.45  # GB
 
 
@@ -72,6 +72,7 @@ def seconds(graph: Graph, flops: float = CORE_FLOPS) -> dict[str, float]:
     rows = min(n, TRIAL_ROWS)
     choose = CHOOSE * CORE_FLOPS * graph.clusters**0.5
     tree = (graph.flops_per_tree / 4 + choose) / flops  # that is sampled
+    candidates = max(3, min(12, 100_000 // n))  # per tree
     trial = cluster(rows) + PROBE + 2 * SMOOTH * graph.edges * min(graph.features, 128)
     if n > rows:
         trial += ASSIGN * n * rows / graph.k * d
@@ -80,8 +81,8 @@ def seconds(graph: Graph, flops: float = CORE_FLOPS) -> dict[str, float]:
         'encode': DRAW * n * sum(graph.layers),
         'find_scenes': graph.classes / 13 + 128 * SMOOTH * graph.edges + SCENE_ROW * n,
         'fit': (graph.trees or n) * graph.flops_per_tree / flops,
-        'calibrate': CALIBRATE + min(7 * n, CALIBRATION_TREES) * tree,
-        'sample': n * tree,
+        'match_views': CALIBRATE + min(n, CALIBRATION_ROOTS) * candidates * tree,
+        'sample': n * candidates * tree,
     }
 
 
@@ -95,7 +96,7 @@ def gigabytes(graph: Graph) -> dict[str, float]:
         'encode': held + n * (1 + graph.fan_outs[0]) * floats,
         'find_scenes': held + n * (4 * 64 + 3 * graph.classes) * floats,
         'fit': held,
-        'calibrate': held + 1.2,
+        'match_views': held + 1.2,
         'sample': held + n * 24e-9 + 1.8,
     }
 

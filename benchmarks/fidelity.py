@@ -112,7 +112,7 @@ def run_cell(
     if FORMS[form].get('num_scenes') != 0:  # a tree and its scene together
         quantized = trees['quantized']
         cell['nll'] += dataset.history['scene_nll'] * len(quantized) / counted_slots(quantized)
-        cell['sharpness'] = dataset.history['sharpness']
+        cell['views'] = dataset.history['views']
     return cell
 
 

@@ -98,7 +98,7 @@ def run_cell(args: argparse.Namespace, work: Path) -> dict:
         }
         cell['phases'][PHASES.get(stage.name, stage.name)] = facts
         print(f'{stage.name:12} {facts}', flush=True)
-    cell['sharpness'] = run.sharpness.to_dict()
+    cell['views'] = run.match.to_dict()
     cell['clusters'], cell['task_weight'] = run.codebook.size(0), run.task_weight
     cell['peak'] = round(peak_gigabytes(), 2)
     if args.gnns:

@@ -121,14 +121,14 @@ def test_a_build_walks_as_the_page_says(graph, quick, monkeypatch):
 
 def test_the_support_rule_needs_no_other_call(graph, quick, monkeypatch):
     walk = walked(graph, promised(quick, min_support=2), monkeypatch)
-    for step in ('quantize, scenes', 'encode', 'support, fit, calibrate, sample', 'release'):
+    for step in ('quantize, scenes', 'encode', 'support, fit, match_views, sample', 'release'):
         assert walk.outside.get(step, set()) == OUTSIDE.get(step, set())
 
 
 @pytest.mark.parametrize(
     'stage, call, found',
     [
-        ('calibrate', lambda p: FlowKMeans(2, 3).fit(p.codebook), 'FlowKMeans.__init__'),
+        ('match_views', lambda p: FlowKMeans(2, 3).fit(p.codebook), 'FlowKMeans.__init__'),
         ('fit', lambda p: p.tree_draws().nodes(p.root[:1], torch.Generator()), None),
         ('fit', lambda p: sample_trees(p.graph, p.root[:1], p.shape), 'sample_trees'),
         ('encode', lambda p: SceneTable(p.y, p.split, p.scene, 9, 99), 'SceneTable.__init__'),

@@ -7,6 +7,7 @@ from tests.helpers.cards import measured
 from torch_geometric_cgt.audit.anonymity import NAMES, check_groups, path_support
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING, UNCHECKED, WITHIN
 from torch_geometric_cgt.quantizer import cluster_means, protected_means
+from torch_geometric_cgt.quantizer.protected_means import unsupported
 from torch_geometric_cgt.release.card import Card
 
 X = torch.tensor([[0.0], [2.0], [4.0], [10.0], [12.0], [14.0]])
@@ -80,11 +81,12 @@ def test_protected_means_are_computed_again():
 
 
 def test_a_value_below_the_support_fails():
-    codebook = protected_means(WORDS, GROUP, 2, 2, None)
-    codebook[0, 2] = 1e-5  # smaller than the tolerance for rounding
-    check = check_words(codebook, min_value_support=2)
+    codebook = protected_means(WORDS, GROUP, 2, 4, None)
+    row, column = unsupported(WORDS, GROUP, 2, 4).nonzero()[0].tolist()
+    codebook[row, column] = 1e-5  # smaller than the tolerance for rounding
+    check = check_words(codebook, min_value_support=4)
     assert check.verdict == ABOVE and check.value < check.threshold
-    assert '1 values of codewords belong to fewer than 2 members' in check.says
+    assert '1 values of codewords belong to fewer than 4 members' in check.says
     assert check.details == {'values_below_support': 1}
 
 

@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torch_geometric_cgt.quantizer import cluster_means, protected_means, value_support
-from torch_geometric_cgt.quantizer.protected_means import REACH, feature_scales
+from torch_geometric_cgt.quantizer.protected_means import (
+    NEIGHBORHOOD,
+    REACH,
+    feature_scales,
+    neighborhood,
+    unsupported,
+)
 
 WORDS = torch.tensor(
     [[1.0, 0, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1], [0, 1, 1, 0]]
@@ -25,7 +31,14 @@ def test_by_hand(layout):
     third = 1 / 3
     exact = [[1, third, third, third], [0, third, 1, third]]
     assert torch.allclose(protected_means(x, CLUSTER, 2), torch.tensor(exact))
-    assert protected_means(x, CLUSTER, 2, min_support=2).tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+    # Both clusters are one neighbourhood: two members of it have the second and fourth word.
+    supported = protected_means(x, CLUSTER, 2, min_support=2)
+    wide = [0.5, third, 2 / 3, third]
+    expected = [[1, wide[1], wide[2], wide[3]], [wide[0], wide[1], 1, wide[3]]]
+    assert torch.allclose(supported, torch.tensor(expected))
+    strict = protected_means(x, CLUSTER, 2, min_support=3)
+    assert torch.allclose(strict, torch.tensor([[1, 0, 2 / 3, 0], [0.5, 0, 1, 0]]))
+    assert unsupported(x, CLUSTER, 2, 3).tolist() == [[False, True, False, True]] * 2
     rounded = protected_means(x, CLUSTER, 2, step=0.25)
     assert rounded.tolist() == [[1, 0.25, 0.25, 0.25], [0, 0.25, 1, 0.25]]
     assert rounded.dtype == torch.float32 and rounded.layout == torch.strided
@@ -90,8 +103,10 @@ def groups(draw):
 def test_what_few_members_have_is_out_and_the_rest_is_on_the_grid(case, t, step):
     x, cluster, _ = case
     out = protected_means(x, cluster, 2, t, step)
-    assert not out[value_support(x, cluster, 2) < t].any()
-    steps = out.double() / (step * feature_scales(x).scale)
+    assert not out[unsupported(x, cluster, 2, t)].any()
+    is_rare = value_support(x, cluster, 2) < t  # values of the neighbourhood, on its grid
+    grid = torch.where(is_rare, step / NEIGHBORHOOD, step) * feature_scales(x).scale
+    steps = out.double() / grid
     assert torch.allclose(steps, steps.round(), atol=1e-3, rtol=1e-5)
     center, scale = feature_scales(x)
     inside = (out.double() - center).abs() <= (REACH + step) * scale + 1e-6 * center.abs()
@@ -110,6 +125,20 @@ def test_without_one_member_a_mean_moves_by_one_step_at_most(case):
     moved = (with_member.double() - without.double()).abs()
     stored = torch.finfo(torch.float32).eps * (with_member.abs() + without.abs())  # float32
     assert (moved <= step * scale.scale + stored)[:, same].all()
+
+
+@pytest.mark.parametrize(
+    'num_clusters, expected',
+    [
+        (1, [0]),
+        (3, [0] * 3),
+        (7, [0] * 7),
+        (9, [0] * 4 + [1] * 5),
+        (12, [0] * 4 + [1] * 4 + [2] * 4),
+    ],
+)
+def test_neighborhoods_have_four_clusters_or_more(num_clusters, expected):
+    assert neighborhood(num_clusters).tolist() == expected
 
 
 def test_sizes_of_groups_are_not_in_rounded_means_of_words():

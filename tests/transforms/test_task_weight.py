@@ -4,8 +4,8 @@ from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
 
 
-def test_the_weight_lies_where_the_gap_closes():
-    """Clusters of random nodes below a weight of 0.3, one cluster per node from there on."""
+def test_the_weight_is_the_smallest_at_which_all_views_are_kept():
+    """Clusters of random nodes below a weight of 0.5, one cluster per node from there on."""
     graph = random_graph(num_nodes=200, num_edges=400)
     rng = torch.Generator().manual_seed(99)
     useless = torch.randint(3, (200,), generator=rng)
@@ -14,11 +14,26 @@ def test_the_weight_lies_where_the_gap_closes():
 
     def quantized(weight):
         asked.append(weight)
-        return torch.arange(200) if weight >= 0.3 else useless
+        return torch.arange(200) if weight >= 0.5 else useless
 
     weight = calibrate_task_weight(graph.x, graph.edge_index, graph.y, quantized)
-    assert asked == [0.0, 0.1, 0.2, 0.4]
-    assert 0.2 < weight <= 0.4
+    assert asked == [0.0, 0.4, 0.8, 1.6, 3.2]
+    assert weight == 0.8
+
+
+def test_a_view_that_averages_do_not_see_counts():
+    """The label is in the root alone, and neighbours are random: averages over them are poor in
+    any case, so that only the view of the root asks for clusters that keep the label."""
+    rng = torch.Generator().manual_seed(0)
+    y = torch.randint(4, (600,), generator=rng)
+    edge_index = torch.randint(600, (2, 12_000), generator=rng)
+    x = torch.eye(4)[y] + 0.1 * torch.randn(600, 4, generator=rng)
+    blind = torch.randint(6, (600,), generator=rng)
+
+    def quantized(weight):
+        return y if weight == 1.6 else blind
+
+    assert calibrate_task_weight(x, edge_index, y, quantized) == 1.6
 
 
 def test_no_weight_where_nothing_is_lost():
@@ -28,15 +43,18 @@ def test_no_weight_where_nothing_is_lost():
 
 
 def test_what_training_nodes_do_not_tell_is_not_put_back():
-    """Clusters are the labels: they repair what misleading training nodes cost, at any weight."""
-    graph = random_graph()
-    train = torch.arange(120) < 40
-    misled = torch.where(train, (graph.y + 1) % 3, graph.y)
-    useless = torch.arange(120) % 3
+    """Training nodes have wrong labels. Clusters that are the given labels would repair what this
+    costs on all other nodes."""
+    rng = torch.Generator().manual_seed(0)
+    y = torch.randint(4, (800,), generator=rng)
+    train = torch.arange(800) < 200
+    misled = torch.where(train, (y + 1) % 4, y)
+    x = torch.eye(4)[y] + 0.1 * torch.randn(800, 4, generator=rng)
+    useless = torch.randint(4, (800,), generator=rng)
 
     def quantized(weight):
         return misled if weight > 0 else useless
 
-    args = (graph.x, graph.edge_index, misled, quantized)
+    args = (x, None, misled, quantized)
     assert calibrate_task_weight(*args) > 0
     assert calibrate_task_weight(*args, train_mask=train) == 0

@@ -13,7 +13,8 @@ from torch_geometric_cgt.audit.check import ABOVE, Check, verdict
 from torch_geometric_cgt.audit.records import Records
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.models.path_support import PathSupport
-from torch_geometric_cgt.quantizer import label_homogeneity, protected_means, value_support
+from torch_geometric_cgt.quantizer import label_homogeneity, protected_means
+from torch_geometric_cgt.quantizer.protected_means import unsupported
 from torch_geometric_cgt.release.card import Card
 
 TOLERANCE = 1e-4  # of the largest feature
@@ -79,15 +80,22 @@ def _check_means(card: Card, codebook: Tensor, data: Data, cluster: Tensor, size
     value = float((means.double() - own).abs().max()) / max(1e-12, float(means.abs().max()))
     rare = 0
     if support is not None:
-        rare = int(((value_support(data.x, names, num_clusters) < support) & (own != 0)).sum())
-    rules = [] if support is None else [f'without what fewer than {support} members have']
+        rare = int((unsupported(data.x, names, num_clusters, support) & (own != 0)).sum())
+    rules = (
+        []
+        if support is None
+        else [f'with those of neighbouring groups where fewer than {support} members have a value']
+    )
     rules += [] if step is None else [f'rounded to multiples of {step:.3g} scales']
     says = (
         'The largest difference between a codeword (a feature vector of the release) and the mean '
         f'of its group{"".join(f", {rule}" for rule in rules)}, relative to the largest mean.'
     )
     if support is not None:
-        says += f' {rare} values of codewords belong to fewer than {support} members.'
+        says += (
+            f' {rare} values of codewords belong to fewer than {support} members of the group and '
+            f'its neighbours.'
+        )
     return Check(
         NAMES[1],
         verdict(False, value > TOLERANCE or not bool(present.all()) or rare > 0),

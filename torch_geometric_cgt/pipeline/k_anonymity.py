@@ -58,8 +58,9 @@ class KAnonymity:
             noise does not depend on the seed. (default: :obj:`None`)
         min_value_support (int or str, optional): The minimum number of nodes
             of a group that have a non-zero value of a feature. A value that
-            fewer nodes have is left out of the mean. With :obj:`"auto"`, a
-            third of :obj:`k`, but at least 5 (or :obj:`k`) and at most 10.
+            fewer nodes have is replaced by the mean over four similar
+            groups, or by zero if fewer of their nodes have it as well. With
+            :obj:`"auto"`, a third of :obj:`k`, but at least 5 (or :obj:`k`) and at most 10.
             :obj:`None` leaves nothing out. (default: :obj:`"auto"`)
         rounding (float or str, optional): Means are rounded to multiples of
             this share of the scale of their feature. With :obj:`"auto"`, the

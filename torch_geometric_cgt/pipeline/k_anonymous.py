@@ -15,15 +15,8 @@ from tqdm import tqdm
 from torch_geometric_cgt.data import InNeighbors, TokenTrees, masks_of
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
-from torch_geometric_cgt.models.scenes import (
-    SceneTable,
-    Sharpness,
-    TreeProbe,
-    choose_draw,
-    draw_roots,
-    find_sharpness,
-    source_accuracy,
-)
+from torch_geometric_cgt.models.scenes import SceneTable, draw_roots
+from torch_geometric_cgt.models.view_tilt import CandidatePool, ViewMatch, ViewTilt, match_views
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share
 from torch_geometric_cgt.pipeline.workspace import Outcome
@@ -34,13 +27,15 @@ from torch_geometric_cgt.transforms.scenes import find_scenes
 from torch_geometric_cgt.utils.seeds import seeded
 
 ENCODE_BLOCK = 1 << 16  # roots per block
-CALIBRATION_ROOTS = 10_000  # maximum number of source roots that calibration samples
-MAX_DRAWS, DRAWN_TREES = 8, 12_000  # maximum number of candidate releases, and of all their trees
+CALIBRATION_ROOTS = 4_000  # maximum number of source roots that calibration compares with
+CALIBRATION_TREES, MAX_CALIBRATION_DRAWS = 8_000, 4  # of source trees; small graphs get more draws
+# Candidates per generated tree: few for large graphs, whose build would take too long.
+ALL_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATES = 100_000, 3, 12
 
 
 class KAnonymousPipeline(Pipeline):
     r"""From a source graph to token trees over a k-anonymous codebook: quantize,
-    find scenes, encode, fit, calibrate, sample.
+    find scenes, encode, fit, match views, sample.
 
     There is no ledger. The arguments are those of
     :class:`~torch_geometric_cgt.pipeline.pipeline.Pipeline`.
@@ -63,7 +58,8 @@ class KAnonymousPipeline(Pipeline):
         self.root, self.y = source.root, source.data.y[source.root]
         self.split = source.split_codes(self.seed('split'))[source.root]
         self.graph = InNeighbors.from_edge_index(source.data.edge_index, source.data.num_nodes)
-        self.sharpness = Sharpness()
+        self.tilt: ViewTilt | None = None  # selects candidates
+        self.match = ViewMatch()
         self.history: dict[str, Any] = {}
 
     def stages(self) -> list[Stage]:
@@ -73,20 +69,20 @@ class KAnonymousPipeline(Pipeline):
             Stage('encode', self.encode, self.take_trees),
             Stage('support', self.find_support),
             Stage('fit', self.fit),
-            Stage('calibrate', self.calibrate, self.take_sharpness),
+            Stage('match_views', self.match_views, self.take_tilt),
             Stage('sample', self.sample_release),
         ]
         unused = set()
         if self.config.k_anonymity.min_support is None:
             unused.add('support')
         if self.config.num_scenes == 0:
-            unused.add('calibrate')
+            unused.add('match_views')
         return [stage for stage in stages if stage.name not in unused]
 
     def result(self) -> Build:
         history = {
             **self.history,
-            'sharpness': self.sharpness.to_dict(),
+            'views': self.match.to_dict(),
             'scene_nll': self.table.nll(),  # of the scene of a root, in nats
         }
         return Build(
@@ -224,78 +220,87 @@ class KAnonymousPipeline(Pipeline):
         )
         self.history = self.model.fit(trees, context)
 
-    def calibrate(self) -> Outcome:
-        r"""Chooses the sharpness of p(scene | label) for which a probe has the same
-        accuracy on generated trees as on trees of the source.
+    def match_views(self) -> Outcome:
+        r"""Learns which candidates to keep, so that views of generated trees are
+        as in the source.
         """
-        size = min(self.root.numel(), CALIBRATION_ROOTS)
-        seed, num_classes = self.seed('calibrate'), self.source.num_classes
-        num_nodes, num_tokens = self.cluster.numel(), self.codebook.size(0)
+        seed, size = self.seed('views'), min(self.root.numel(), CALIBRATION_ROOTS)
+        rng = torch.Generator().manual_seed(seed)
+        index = torch.randperm(self.root.numel(), generator=rng)[:size]
+        num_draws = max(2, min(MAX_CALIBRATION_DRAWS, CALIBRATION_TREES // size))
+        real = [self.real_trees(index, rng) for _ in range(num_draws)]
+        is_release = size <= self.num_samples <= BLOCK
+        if is_release:  # a small release is selected from the candidates that are weighed here
+            pool = self.candidates(*self.release_roots(), self.seed('sample'))
+        else:
+            pool = self.candidates(*draw_roots(self.y, self.split, size, rng), seed)
+        tilt, match = match_views(
+            real, self.source.data.x, self.cluster, self.codebook, pool, is_release
+        )
+        return tilt.tensors(), match.to_dict()
 
-        def draw_real(i: int) -> TokenTrees:
-            rng = torch.Generator().manual_seed(seed + i)
-            index = torch.randperm(self.root.numel(), generator=rng)[:size]
-            tree = self.draws.nodes(index, rng)
-            node = tree.masked_fill(tree < 0, num_nodes)
-            roots = (self.y[index], self.split[index])
-            return TokenTrees(node, *roots, num_nodes, num_classes, self.shape)
+    def take_tilt(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.tilt, self.match = ViewTilt.from_tensors(tensors, self.shape), ViewMatch(**facts)
 
-        def draw_new(sharpness: float, i: int) -> TokenTrees:
-            rng = torch.Generator().manual_seed(seed + i)
-            y, split, scene = self.draw_conditions(size, sharpness, rng)
-            tokens = self.draw_trees(y, scene, seed + i)
-            return TokenTrees(tokens, y, split, num_tokens, num_classes, self.shape)
-
-        aim = source_accuracy(self.source.data.x, [draw_real(i) for i in range(2)])
-        probe = TreeProbe(self.codebook, self.shape)
-        found = find_sharpness(aim, probe, draw_new, size, self.log)
-
-        def draw_release(i: int) -> TokenTrees:
-            y, split, scene = self.draw_release_conditions(found, i)
-            tokens = self.draw_trees(y, scene, self.seed('sample', i))
-            return TokenTrees(tokens, y, split, num_tokens, num_classes, self.shape)
-
-        num_draws = max(1, min(MAX_DRAWS, DRAWN_TREES // self.num_samples))
-        return {}, choose_draw(found, probe, draw_release, num_draws).to_dict()
-
-    def take_sharpness(self, _: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        self.sharpness = Sharpness(**facts)
+    def real_trees(self, index: Tensor, rng: torch.Generator) -> TokenTrees:
+        r"""Samples trees of the source whose tokens are nodes."""
+        tree, num_nodes = self.draws.nodes(index, rng), self.cluster.numel()
+        node = tree.masked_fill(tree < 0, num_nodes)
+        sizes = (num_nodes, self.source.num_classes, self.shape)
+        return TokenTrees(node, self.y[index], self.split[index], *sizes)
 
     @property
     def num_samples(self) -> int:
         r"""The number of trees of the release."""
         return self.config.num_samples or self.root.numel()
 
-    def draw_release_conditions(
-        self, sharpness: Sharpness, draw: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Labels, splits and scenes of one candidate release."""
-        rng = torch.Generator().manual_seed(self.seed('labels', draw))
-        return self.draw_conditions(self.num_samples, sharpness.value, rng)
+    @property
+    def num_candidates(self) -> int:
+        r"""The number of candidates per tree of the release."""
+        if self.config.num_scenes == 0:
+            return 1
+        return max(MIN_CANDIDATES, min(MAX_CANDIDATES, ALL_CANDIDATES // self.root.numel()))
 
-    def draw_conditions(
-        self, num_samples: int, sharpness: float, rng: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Labels, splits and scenes of synthetic roots."""
-        y, split = draw_roots(self.y, self.split, num_samples, rng)
-        return y, split, self.table.draw(y, split, sharpness, rng)
+    def candidates(self, y: Tensor, split: Tensor, seed: int) -> CandidatePool:
+        r"""Generates groups of candidates, one after the other.
 
-    def draw_trees(self, y: Tensor, scene: Tensor, seed: int) -> Tensor:
-        r"""Generates token trees, ``[n, T]``."""
-        blocks = range(-(-y.numel() // BLOCK))
-        return torch.cat([tokens for _, tokens in self.draw_blocks(y, scene, seed, blocks)])
-
-    def draw_blocks(
-        self, y: Tensor, scene: Tensor | None, seed: int, blocks: Sequence[int], log: bool = False
-    ) -> Iterator[tuple[int, Tensor]]:
-        for block, tokens in super().draw_blocks(y, scene, seed, blocks, log):
+        Args:
+            y (torch.Tensor): The label of each group, ``[n]``.
+            split (torch.Tensor): The split code of each group, ``[n]``.
+            seed (int): The seed of the draws.
+        """
+        y = y.repeat_interleave(self.num_candidates)
+        split = split.repeat_interleave(self.num_candidates)
+        scene = self.table.draw(y, split, seeded(seed, 'scenes'))
+        blocks = []
+        for block, tokens in self.draw_blocks(y, scene, seed, range(-(-y.numel() // BLOCK))):
             if self.rule is not None:
                 labels = y[block * BLOCK : (block + 1) * BLOCK]
                 tokens = self.rule(tokens, labels, seeded(seed, 'support', block))
-            yield block, tokens
+            blocks.append(tokens)
+        sizes = (self.codebook.size(0), self.source.num_classes, self.shape)
+        trees = TokenTrees(torch.cat(blocks), y, split, *sizes)
+        return CandidatePool(trees, self.num_candidates, seed)
+
+    def release_roots(self) -> tuple[Tensor, Tensor]:
+        r"""The labels and splits of the release."""
+        rng = torch.Generator().manual_seed(self.seed('labels'))
+        return draw_roots(self.y, self.split, self.num_samples, rng)
 
     def sample_release(self) -> None:
-        r"""Generates the trees of the release."""
-        draw = self.sharpness.draw
-        conditions = self.draw_release_conditions(self.sharpness, draw)
-        self.trees = self.sample(*conditions, self.seed('sample', draw))
+        r"""Generates the trees of the release, block by block: candidates are drawn, and one of
+        each group is kept.
+        """
+        y, split = self.release_roots()
+
+        def draw(blocks: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+            rows = [slice(block * BLOCK, (block + 1) * BLOCK) for block in blocks]
+            total = sum(y[part].numel() for part in rows)
+            with tqdm(total=total, desc='sample', unit='graph', disable=not self.log) as bar:
+                for block, part in zip(blocks, rows, strict=True):
+                    pool = self.candidates(y[part], split[part], self.seed('sample', block))
+                    kept = pool.trees if self.tilt is None else self.tilt.select(pool)
+                    yield block, kept.tokens
+                    bar.update(len(kept))
+
+        self.trees = self.write_trees(y, split, draw)

@@ -377,22 +377,25 @@ class Pipeline(ABC):
             self.model, y, blocks, seed, device=self.sampling_device, log=log, scene=scene
         )
 
-    def sample(self, y: Tensor, split: Tensor, scene: Tensor | None, seed: int) -> TokenTrees:
-        r"""Generates the trees of a release. All processes write shards of one
+    def write_trees(
+        self,
+        y: Tensor,
+        split: Tensor,
+        draw: Callable[[Sequence[int]], Iterator[tuple[int, Tensor]]],
+    ) -> TokenTrees:
+        r"""Writes the trees of a release. All processes write shards of one
         file, and the returned trees are memory-mapped from it.
 
         Args:
             y (torch.Tensor): The label of each tree, ``[n]``.
             split (torch.Tensor): The split code of each tree, ``[n]``.
-            scene (torch.Tensor, optional): The scene of each tree, ``[n]``.
-            seed (int): The seed of the draws.
+            draw (callable): Generates the given blocks of token trees.
         """
         with self.world.together('sample'):
             folder = self.work / 'sample'
             shards = TokenShards(folder, y.numel(), self.shape.num_slots, BLOCK)
             missing = self.world.first(shards.missing())  # before any process writes
-            blocks = missing[self.world.rank :: self.world.size]
-            for block, tokens in self.draw_blocks(y, scene, seed, blocks, self.log):
+            for block, tokens in draw(missing[self.world.rank :: self.world.size]):
                 shards.write(block, tokens, self.world.rank)
         sizes = (self.model.num_tokens, self.model.num_classes, self.shape)
         trees = TokenTrees(shards.tokens(), y, split, *sizes)

@@ -318,7 +318,10 @@ class PrivatePipeline(Pipeline):
         if not self.has_splits:
             split = random_split(torch.ones_like(y, dtype=torch.bool), self.seed('split'))
         scene = self.model.draw_scenes(y, rng)
-        self.trees = self.sample(y, split, scene, self.seed('sample'))
+        seed = self.seed('sample')
+        self.trees = self.write_trees(
+            y, split, lambda blocks: self.draw_blocks(y, scene, seed, blocks, self.log)
+        )
 
     def facts(self) -> dict[str, Any]:
         r"""The facts of the card."""

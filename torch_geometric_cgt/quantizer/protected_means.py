@@ -3,7 +3,8 @@ r"""Protected means: cluster means from which neither one member nor the size of
 An exact mean of 0/1 features is a fraction whose denominator is the size of the cluster, and every
 value of a member is in it. Three rules remove this:
 
-1. A value that fewer than :obj:`min_support` members have is left out.
+1. A value that fewer than :obj:`min_support` members have is left out. If enough members of
+   neighbouring clusters have it, their mean takes its place.
 2. Values far outside of the usual range of their feature are clipped.
 3. Means are rounded to a grid that is coarse beside what one member contributes.
 
@@ -21,6 +22,7 @@ from torch_geometric_cgt.quantizer.kmeans_steps import cluster_means
 from torch_geometric_cgt.utils.checks import as_labels, check_positive
 from torch_geometric_cgt.utils.rows import csr_matrix, row_blocks, rows_per_block, to_csr
 
+NEIGHBORHOOD = 4  # clusters with consecutive numbers, which `Quantize` gives to similar ones
 REACH = 2.0  # scales: values further from the usual one are clipped
 MIN_ABSENT = 0.1  # the least share of zeros for which zero means that a node has no value
 TIE = 1e-6  # steps: a mean this close below the middle of two grid points is rounded up
@@ -91,23 +93,63 @@ def protected_means(
         labels (torch.Tensor or numpy.ndarray): The cluster of each row.
         num_clusters (int): The number of clusters, each of which needs at least one row.
         min_support (int, optional): The number of members who must have a non-zero value of a
-            feature. A mean with fewer of them becomes zero. (default: :obj:`None`)
+            feature. A mean with fewer of them is replaced by the mean of its neighbourhood (four
+            clusters with consecutive numbers), or by zero if fewer members of the neighbourhood
+            have it as well. (default: :obj:`None`)
         step (float, optional): The distance of two points of the grid that means are rounded to,
-            in scales of the feature, see :meth:`feature_scales`. Values further than two scales
-            from the centre are clipped. (default: :obj:`None`)
+            in scales of the feature, see :meth:`feature_scales`. It is a quarter of this for means
+            of neighbourhoods, which have four times as many members. Values further than two
+            scales from the centre are clipped. (default: :obj:`None`)
     """
     if min_support is not None:
         check_positive('min_support', min_support)
     if step is not None and not 0 < step <= 1:
         raise ValueError(f"'step' must be above 0 and at most 1 (got {step})")
+    labels = as_labels(labels, x.size(0), 'labels', lowest=0).to(x.device)
     scales = None if step is None else feature_scales(x)
-    means = cluster_means(x if scales is None else _clipped(x, scales), labels, num_clusters)
-    if min_support is not None:
-        means = means.masked_fill(value_support(x, labels, num_clusters) < min_support, 0.0)
-    if scales is not None and step is not None:
-        grid = step * scales.scale
-        means = (torch.floor(means.double() / grid + 0.5 + TIE) * grid).to(means.dtype)
-    return means
+    clipped = x if scales is None else _clipped(x, scales)
+    grid = None if scales is None or step is None else step * scales.scale
+    means = _rounded(cluster_means(clipped, labels, num_clusters), grid)
+    if min_support is None:
+        return means
+    group = neighborhood(num_clusters).to(x.device)
+    num_groups, of_group = int(group.max()) + 1, group[labels]
+    wide = cluster_means(clipped, of_group, num_groups)
+    wide = _rounded(wide, None if grid is None else grid / NEIGHBORHOOD)
+    wide = wide.masked_fill(value_support(x, of_group, num_groups) < min_support, 0.0)
+    is_rare = value_support(x, labels, num_clusters) < min_support
+    return torch.where(is_rare, wide[group], means)
+
+
+def neighborhood(num_clusters: int) -> Tensor:
+    r"""Returns the neighbourhood of each cluster, ``[num_clusters]``. Each has at least
+    :obj:`NEIGHBORHOOD` clusters if there are as many.
+    """
+    last = max(0, num_clusters // NEIGHBORHOOD - 1)
+    return (torch.arange(num_clusters) // NEIGHBORHOOD).clamp(max=last)
+
+
+def unsupported(x: Tensor, labels: Any, num_clusters: int, min_support: int) -> Tensor:
+    r"""Returns which values of a codebook must be zero, ``[num_clusters, num_features]``: those
+    that fewer than :obj:`min_support` members of the neighbourhood have. A cluster is a part of
+    its neighbourhood, so that fewer of its members have them as well.
+
+    Args:
+        x (torch.Tensor): The features, dense or sparse (COO, CSR).
+        labels (torch.Tensor or numpy.ndarray): The cluster of each row.
+        num_clusters (int): The number of clusters.
+        min_support (int): The number of members who must have a non-zero value.
+    """
+    labels = as_labels(labels, x.size(0), 'labels', lowest=0).to(x.device)
+    group = neighborhood(num_clusters).to(x.device)
+    return (value_support(x, group[labels], int(group.max()) + 1) < min_support)[group]
+
+
+def _rounded(means: Tensor, grid: Tensor | None) -> Tensor:
+    r"""Means on a grid, one distance per feature."""
+    if grid is None:
+        return means
+    return (torch.floor(means.double() / grid + 0.5 + TIE) * grid).to(means.dtype)
 
 
 def value_support(x: Tensor, labels: Any, num_clusters: int) -> Tensor:

@@ -225,11 +225,13 @@ FORMAT_3 = replace(
         'source nodes (the smallest group has {k_reached}). It is their mean, with these changes.'
     ),
     value_support=(
-        'A feature that fewer than {min_value_support} nodes of a group have is left out: its mean '
-        'is set to zero.'
+        'A feature that fewer than {min_value_support} nodes of a group have is left out. Its '
+        'value is the mean over four similar groups if {min_value_support} of their nodes have '
+        'it, and zero otherwise.'
     ),
     rounded=(
-        'Means are rounded to multiples of {rounding:.3g} times the scale of their feature. The '
+        'Means are rounded to multiples of {rounding:.3g} times the scale of their feature, and '
+        'means over four groups to multiples of a quarter of that. The '
         'scale is a power of two: 1 for features that are 0 or 1, otherwise the usual size of a '
         'value. Values beyond twice the scale are clipped first.'
     ),

@@ -1,0 +1,18 @@
+"""Trees whose root and children carry a known share of their label."""
+
+import torch
+
+from torch_geometric_cgt.data import TokenTrees, TreeShape
+
+
+def trees_with_signal(root, child, seed, n=3000, num_classes=3):
+    """Trees of two child slots. A share of the roots, and of the children, has the token of the
+    root's label, and the others have a random one. A quarter of the second children is null."""
+    rng = torch.Generator().manual_seed(seed)
+    y = torch.randint(num_classes, (n,), generator=rng)
+    share = torch.tensor([root, child, child])
+    agree = torch.rand(n, 3, generator=rng) < share
+    tokens = torch.where(agree, y[:, None], torch.randint(num_classes, (n, 3), generator=rng))
+    tokens[:, 2] = tokens[:, 2].masked_fill(torch.rand(n, generator=rng) < 0.25, num_classes)
+    split = torch.where(torch.rand(n, generator=rng) < 0.5, 1, 4)
+    return TokenTrees(tokens, y, split, num_classes, num_classes, TreeShape.of([2]))

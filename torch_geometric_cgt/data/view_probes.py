@@ -1,0 +1,181 @@
+r"""Linear probes on views of trees: how well each view predicts the label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from torch_geometric_cgt.data.token_trees import TokenTrees, masks_of
+from torch_geometric_cgt.data.views import tree_views
+from torch_geometric_cgt.utils.linear import fit_linear, reduce_features
+
+NUM_COMPONENTS = 256  # principal components of features
+NUM_FOLDS = 3
+MAX_ROWS = 8_000  # that a probe learns from
+MAX_LOGITS = 80_000  # rows times labels: with many labels, fewer rows are used
+
+
+@dataclass(frozen=True)
+class LinearProbe:
+    r"""A multinomial logistic regression with the scaling of its input.
+
+    Args:
+        shift (torch.Tensor): Subtracted from the input, ``[D]``.
+        weight (torch.Tensor): ``[C, D]``.
+        bias (torch.Tensor): ``[C]``. The bias of a label that was not seen is very low.
+    """
+
+    shift: Tensor
+    weight: Tensor
+    bias: Tensor
+
+    @classmethod
+    def fit(cls, rows: Tensor, y: Tensor, num_classes: int) -> LinearProbe:
+        r"""Trains a probe.
+
+        Args:
+            rows (torch.Tensor): The input, ``[n, D]``.
+            y (torch.Tensor): The labels, ``[n]``.
+            num_classes (int): The number of labels.
+        """
+        shift = rows.mean(dim=0)
+        scale = float((rows - shift).square().sum(dim=1).mean().sqrt().clamp(min=1e-12))
+        weight = rows.new_zeros(num_classes, rows.size(1))
+        bias = rows.new_full((num_classes,), -1e4)
+        seen = y.unique()
+        if seen.numel() < 2:
+            bias[seen] = 0.0
+            return cls(shift, weight, bias)
+        model = LogisticRegression(C=10.0, max_iter=100, tol=1e-3)
+        fit_linear(model, ((rows - shift) / scale).numpy(), y.numpy())
+        coef, intercept = model.coef_, model.intercept_
+        if seen.numel() == 2:  # scikit-learn keeps the difference of the two labels only
+            coef = np.concatenate([-coef, coef]) / 2
+            intercept = np.concatenate([-intercept, intercept]) / 2
+        weight[seen] = torch.from_numpy(coef).to(rows.dtype) / scale
+        bias[seen] = torch.from_numpy(intercept).to(rows.dtype)
+        return cls(shift, weight, bias)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        r"""The class probabilities of each row, ``[n, C]``."""
+        return ((rows - self.shift) @ self.weight.t() + self.bias).softmax(dim=1)
+
+
+class ViewProbes:
+    r"""One linear probe per view and fold.
+
+    A tree that probes were trained on is predicted by those that did not see
+    it, and any other tree by the probes of a random fold. All predictions
+    therefore come from probes of the same quality.
+
+    Args:
+        folds (list[dict[str, LinearProbe]]): The probe of each view, for each fold.
+    """
+
+    def __init__(self, folds: list[dict[str, LinearProbe]]) -> None:
+        self.folds = folds
+
+    @classmethod
+    def fit(
+        cls,
+        views: dict[str, Tensor],
+        y: Tensor,
+        fold: Tensor,
+        num_classes: int,
+        rng: torch.Generator,
+    ) -> ViewProbes:
+        r"""Trains the probes of each fold on the trees of all other folds.
+
+        Args:
+            views (dict[str, torch.Tensor]): The views of the trees.
+            y (torch.Tensor): The label of each tree, ``[n]``.
+            fold (torch.Tensor): The fold of each tree, ``[n]``.
+            num_classes (int): The number of labels.
+            rng (torch.Generator): The source of randomness.
+        """
+        most = max(1, min(MAX_ROWS, MAX_LOGITS // num_classes))
+        folds = []
+        for i in range(NUM_FOLDS):
+            rows = (fold != i).nonzero().view(-1)
+            rows = rows[torch.randperm(rows.numel(), generator=rng)[:most]]
+            folds.append(
+                {name: LinearProbe.fit(z[rows], y[rows], num_classes) for name, z in views.items()}
+            )
+        return cls(folds)
+
+    def __call__(self, views: dict[str, Tensor], fold: Tensor) -> dict[str, Tensor]:
+        r"""Predicts the class probabilities of each view, ``[n, C]``.
+
+        Args:
+            views (dict[str, torch.Tensor]): The views.
+            fold (torch.Tensor): The fold whose probes predict each tree, ``[n]``.
+        """
+        out = {}
+        for name, z in views.items():
+            probs = torch.stack([probes[name](z) for probes in self.folds])  # [K, n, C]
+            out[name] = probs[fold, torch.arange(fold.numel())]
+        return out
+
+
+def view_scores(trees: TokenTrees, table: Tensor) -> dict[str, float]:
+    r"""Trains a probe of each view on the training roots and tests it on all
+    other roots. If the training split cannot be used, every second root is
+    trained on.
+
+    The score is the accuracy. For two labels, it is the area under the ROC
+    curve: where one label is rare, the accuracy hardly depends on the view.
+
+    Args:
+        trees (TokenTrees): The trees.
+        table (torch.Tensor): The features of each token, ``[m, D]``, see :meth:`probe_table`.
+    """
+    y, train = trees.y.long(), masks_of(trees.split)['train_mask']
+    if train.all() or y[train].unique().numel() < 2:
+        train = torch.arange(train.numel()) % 2 == 0
+    out = {}
+    for name, z in tree_views(trees.tokens, table, trees.shape).items():
+        probs = LinearProbe.fit(z[train], y[train], trees.num_classes)(z[~train])
+        out[name] = probe_score(probs, y[~train])
+    return out
+
+
+def probe_score(probs: Tensor, y: Tensor) -> float:
+    r"""The accuracy of predictions, or the area under the ROC curve for two labels.
+
+    Args:
+        probs (torch.Tensor): Class probabilities, ``[n, C]``.
+        y (torch.Tensor): The labels, ``[n]``.
+    """
+    if probs.size(1) == 2 and y.unique().numel() == 2:
+        return float(roc_auc_score(y.numpy(), probs[:, 1].numpy()))
+    return float((probs.argmax(dim=1) == y).double().mean())
+
+
+def probe_table(x: Tensor, seed: int = 0) -> Tensor:
+    r"""The features that probes see: principal components, ``[m, D]``.
+
+    Args:
+        x (torch.Tensor): The features of each token, dense or sparse, ``[m, F]``.
+        seed (int, optional): The seed of the components. (default: :obj:`0`)
+    """
+    return reduce_features(x, NUM_COMPONENTS, seed).float()
+
+
+def used_tokens(trees: TokenTrees, x: Tensor) -> tuple[TokenTrees, Tensor]:
+    r"""The same trees with a table of only those tokens that they use.
+
+    Args:
+        trees (TokenTrees): The trees.
+        x (torch.Tensor): The features of each token, dense or sparse, ``[m, F]``.
+    """
+    token = trees.tokens.long().unique()
+    token = token[token < trees.num_tokens]
+    place = torch.full((trees.num_tokens,), -1)
+    place[token] = torch.arange(token.numel())
+    rows = x if x.layout == torch.strided else x.to_sparse_coo()
+    return trees.map_tokens(place, token.numel()), rows.index_select(0, token)
