@@ -66,9 +66,9 @@ class ZooTrees:
         # Batches of equal size: no epoch ends with a small one.
         num_batches = -(-train.numel() // batch_size)
         parts = train[order].tensor_split(num_batches)
-        self.train = [TreeBatch.of(trees, rows) for rows in parts]
-        self.val = [TreeBatch.of(trees, rows) for rows in trees.rows('val').split(batch_size)]
-        self.test = [TreeBatch.of(trees, rows) for rows in trees.rows('test').split(batch_size)]
+        self.train = [TreeBatch(trees, rows) for rows in parts]
+        self.val = [TreeBatch(trees, rows) for rows in trees.rows('val').split(batch_size)]
+        self.test = [TreeBatch(trees, rows) for rows in trees.rows('test').split(batch_size)]
 
 
 def metric_of(num_classes: int) -> str:

@@ -24,10 +24,9 @@ from torch_geometric.nn import (
     TransformerConv,
 )
 
-from torch_geometric_cgt.benchmark.tree_batches import TreeBatch
-from torch_geometric_cgt.data.token_trees import SparseRows
+from torch_geometric_cgt.benchmark.tree_batches import Table, TreeBatch
 
-HIDDEN, NARROW, WIDE = 32, 8, 128
+HIDDEN, NARROW, WIDE = 32, 8, 96
 HEADS = 4
 
 
@@ -51,11 +50,12 @@ class TokenLinear(nn.Module):
             batch (TreeBatch): The computation graphs.
             depth (int): The depth.
         """
-        if isinstance(batch.x, Tensor):
-            table = self.lin(batch.x)
+        table = batch.table(depth)
+        if isinstance(table.rows, Tensor):
+            out = self.lin(table.rows)
         else:
-            table = _SparseLinear.apply(batch, self.lin.weight)
-        return table.index_select(0, batch.token[: batch.nodes_to(depth)])
+            out = _SparseLinear.apply(table, self.lin.weight)
+        return out.index_select(0, batch.token[: batch.nodes_to(depth)])
 
 
 class TokenMLP(nn.Module):
@@ -79,27 +79,26 @@ class RawFeatures(nn.Module):
 
     def forward(self, batch: TreeBatch, depth: int) -> Tensor:
         r"""The features of all nodes of at most a depth."""
-        return batch.dense.index_select(0, batch.token[: batch.nodes_to(depth)])
+        return batch.table(depth).dense.index_select(0, batch.token[: batch.nodes_to(depth)])
 
 
 class _SparseLinear(torch.autograd.Function):
-    r"""A linear map of sparse rows. The batch keeps the transposed rows for the
-    gradient, which therefore does not sort them again at every step.
+    r"""A linear map of sparse rows. The table keeps its transposed matrix for
+    the gradient, which therefore does not sort entries again at every step.
     """
 
     @staticmethod
-    def forward(ctx: Any, batch: TreeBatch, weight: Tensor) -> Tensor:
-        ctx.batch = batch
-        assert isinstance(batch.x, SparseRows)
-        return _product(batch.x, weight.t().contiguous())
+    def forward(ctx: Any, table: Table, weight: Tensor) -> Tensor:
+        ctx.table = table
+        return _product(table.rows, weight.t().contiguous())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        return None, _product(ctx.batch.transposed, grad.contiguous()).t()
+        return None, _product(ctx.table.transposed, grad.contiguous()).t()
 
 
-def _product(rows: SparseRows, dense: Tensor) -> Tensor:
+def _product(rows: Any, dense: Tensor) -> Tensor:
     return F.embedding_bag(
         rows.column, dense, rows.ptr[:-1], mode='sum', per_sample_weights=rows.value
     )
@@ -172,8 +171,8 @@ class ZooModel(nn.Module):
             return conv(h, batch.edges.edge_index)
         if self.kind == 'mean':
             return conv(h, *batch.edges.into(depth))
-        edges = batch.gcn_edges.into(depth)
-        return conv(h, inputs[: h.size(0)], *edges) if self.kind == 'gcn2' else conv(h, *edges)
+        adjacency = batch.gcn_edges.adjacency(depth, h.size(0))
+        return conv(h, inputs, adjacency) if self.kind == 'gcn2' else conv(h, adjacency)
 
 
 def _sizes(hidden: int, num_classes: int, num_layers: int) -> list[tuple[int, int]]:
@@ -196,7 +195,7 @@ def _gcn(
 def _gcn2(in_channels: int, num_classes: int, dropout: float) -> ZooModel:
     convs: list[nn.Module] = [
         GCN2Conv(HIDDEN, alpha=0.1, theta=0.5, layer=layer, normalize=False)
-        for layer in (1, 2, 3, 4)
+        for layer in (1, 2, 3)
     ]
     out = nn.Linear(HIDDEN, num_classes)
     return ZooModel(TokenLinear(in_channels, HIDDEN), convs, 'gcn2', out=out, dropout=dropout)
@@ -208,8 +207,8 @@ def _sgc(in_channels: int, num_classes: int, dropout: float) -> ZooModel:
 
 
 def _appnp(in_channels: int, num_classes: int, dropout: float) -> ZooModel:
-    conv = APPNP(K=10, alpha=0.1, normalize=False)
-    return ZooModel(TokenMLP(in_channels, num_classes, dropout), [conv], 'gcn', hops=10)
+    conv = APPNP(K=4, alpha=0.1, normalize=False)
+    return ZooModel(TokenMLP(in_channels, num_classes, dropout), [conv], 'gcn', hops=4)
 
 
 def _tag(in_channels: int, num_classes: int, dropout: float) -> ZooModel:
