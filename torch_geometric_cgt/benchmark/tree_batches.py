@@ -29,7 +29,11 @@ class Edges:
 
     def __init__(self, edge_index: Tensor, weight: Tensor, num_nodes: tuple[int, ...]) -> None:
         order = edge_index[1].argsort(stable=True)
-        self.edge_index, self.weight, self.num_nodes = edge_index[:, order], weight[order], num_nodes
+        self.edge_index, self.weight, self.num_nodes = (
+            edge_index[:, order],
+            weight[order],
+            num_nodes,
+        )
         ends = torch.searchsorted(self.edge_index[1].contiguous(), torch.tensor(num_nodes))
         self.ends: list[int] = ends.tolist()
         self._adjacency: dict[tuple[int, int], Tensor] = {}

@@ -2,8 +2,8 @@ r"""The zoo: GNNs of PyG that differ on purpose, trained and scored on computati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -12,12 +12,31 @@ from torch import Tensor
 
 from torch_geometric_cgt.benchmark.gnn_training import fit
 from torch_geometric_cgt.benchmark.tree_batches import TreeBatch
-from torch_geometric_cgt.benchmark.zoo_models import MAKERS, PLAIN, ZOO, ZooModel
+from torch_geometric_cgt.benchmark.zoo_models import (
+    FLOOR,
+    MAKERS,
+    PLAIN,
+    ZOO,
+    TokenLinear,
+    ZooModel,
+)
 from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.utils.seeds import derive_seed
 
-__all__ = ['PLAIN', 'ZOO', 'ZooConfig', 'ZooTrees', 'train_zoo', 'zoo_metrics', 'zoo_scores']
+__all__ = [
+    'FLOOR',
+    'PLAIN',
+    'ZOO',
+    'ZooConfig',
+    'ZooTrees',
+    'resplit',
+    'train_zoo',
+    'zoo_metrics',
+    'zoo_scores',
+]
 
 METRICS = ('accuracy', 'roc_auc')
+LENGTH = 2.0  # of a feature vector
 
 
 @dataclass(frozen=True)
@@ -40,13 +59,16 @@ class ZooConfig:
     dropout: float = 0.5
     batch_size: int = 512
     epochs: int = 60
-    patience: int = 12
+    patience: int = 15
 
 
 class ZooTrees:
     r"""Computation graphs, cut into batches once for all models.
 
-    Each epoch visits the same batches in another order.
+    Each epoch visits the same batches in another order. Models multiply
+    features by one number, so that the feature vector of a node of these trees
+    has a mean length of :obj:`LENGTH`. On graphs with long feature vectors, the
+    learning rate would otherwise be too large for some seeds.
 
     Args:
         trees (TokenTrees): The trees, with features.
@@ -68,7 +90,37 @@ class ZooTrees:
         parts = train[order].tensor_split(num_batches)
         self.train = [TreeBatch(trees, rows) for rows in parts]
         self.val = [TreeBatch(trees, rows) for rows in trees.rows('val').split(batch_size)]
+        self.scale = LENGTH / max(mean_length(trees), 1e-12)
         self.test = [TreeBatch(trees, rows) for rows in trees.rows('test').split(batch_size)]
+
+
+def mean_length(trees: TokenTrees) -> float:
+    r"""The mean Euclidean length of the feature vectors of all real slots.
+
+    Args:
+        trees (TokenTrees): The trees, with features.
+    """
+    x = trees.features
+    count = torch.bincount(trees.tokens.reshape(-1).long(), minlength=trees.num_tokens + 1)[:-1]
+    if isinstance(x, Tensor):
+        length = torch.linalg.vector_norm(x, dim=1)
+    else:
+        row = torch.arange(x.size(0)).repeat_interleave(x.ptr.diff())
+        length = torch.zeros(x.size(0)).index_add_(0, row, x.value.square()).sqrt()
+    return float((count * length.double()).sum() / count.sum())
+
+
+def resplit(trees: TokenTrees, seed: int) -> TokenTrees:
+    r"""The same trees with their split codes permuted: another split with the
+    same sizes.
+
+    Args:
+        trees (TokenTrees): The trees.
+        seed (int): The seed of the permutation.
+    """
+    rng = torch.Generator().manual_seed(derive_seed(seed, 'zoo/resplit'))
+    split = trees.split[torch.randperm(len(trees), generator=rng)]
+    return replace(trees, split=split, child_split=None)
 
 
 def metric_of(num_classes: int) -> str:
@@ -93,6 +145,9 @@ def train_zoo(name: str, trees: ZooTrees, seed: int, config: ZooConfig | None = 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = MAKERS[name](trees.num_features, trees.num_classes, config.dropout)
+        for module in model.modules():
+            if isinstance(module, TokenLinear):
+                module.scale.fill_(trees.scale)
         optimizer = torch.optim.Adam(
             model.parameters(), lr=config.lr, weight_decay=config.weight_decay
         )

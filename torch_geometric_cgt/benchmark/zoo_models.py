@@ -31,17 +31,20 @@ HEADS = 4
 
 
 class TokenLinear(nn.Module):
-    r"""A linear map without bias of the features of each node. It is computed
-    once for each distinct token of a batch.
+    r"""A linear map without bias of the scaled features of each node. It is
+    computed once for each distinct token of a batch.
 
     Args:
         in_channels (int): The number of features.
         out_channels (int): The number of outputs.
     """
 
+    scale: Tensor
+
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        self.register_buffer('scale', torch.ones(()))  # see ZooTrees
 
     def forward(self, batch: TreeBatch, depth: int) -> Tensor:
         r"""The outputs for all nodes of at most a depth.
@@ -55,7 +58,7 @@ class TokenLinear(nn.Module):
             out = self.lin(table.rows)
         else:
             out = _SparseLinear.apply(table, self.lin.weight)
-        return out.index_select(0, batch.token[: batch.nodes_to(depth)])
+        return (self.scale * out).index_select(0, batch.token[: batch.nodes_to(depth)])
 
 
 class TokenMLP(nn.Module):
@@ -194,8 +197,7 @@ def _gcn(
 
 def _gcn2(in_channels: int, num_classes: int, dropout: float) -> ZooModel:
     convs: list[nn.Module] = [
-        GCN2Conv(HIDDEN, alpha=0.1, theta=0.5, layer=layer, normalize=False)
-        for layer in (1, 2, 3)
+        GCN2Conv(HIDDEN, alpha=0.1, theta=0.5, layer=layer, normalize=False) for layer in (1, 2, 3)
     ]
     out = nn.Linear(HIDDEN, num_classes)
     return ZooModel(TokenLinear(in_channels, HIDDEN), convs, 'gcn2', out=out, dropout=dropout)
@@ -321,4 +323,5 @@ MAKERS: dict[str, Maker] = {
     'plain GAT': partial(_plain, _plain_gat, 'pair'),
 }
 PLAIN = ('plain GCN', 'plain SGC', 'plain GIN', 'plain GAT')
+FLOOR = ('Shuffled',)
 ZOO = tuple(name for name in MAKERS if name not in PLAIN)
