@@ -1,4 +1,4 @@
-r"""Graphs with little homophily, read from the raw files of yandex-research/heterophilous-graphs."""
+r"""Graphs with little homophily, from the raw files of yandex-research/heterophilous-graphs."""
 
 from __future__ import annotations
 
