@@ -3,8 +3,7 @@ r"""How well a substitute of one graph ranks GNNs, beside the graph itself with 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -188,11 +187,6 @@ def correlations(
         low, high = np.quantile(found[name], [(1 - level) / 2, (1 + level) / 2])
         out[name] = Estimate(value[name], float(low), float(high))
     return out
-
-
-def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
-    r"""The content of a JSON file."""
-    return asdict(verdict)
 
 
 def _residual_variance(table: np.ndarray) -> float:
