@@ -5,7 +5,7 @@ import pytest
 from tests.helpers.graphs import random_graph
 from tests.helpers.pages import Page
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.benchmark import Evaluation, GNNConfig, evaluate_dataset
+from torch_geometric_cgt.benchmark import Evaluation, GNNConfig, ZooConfig, evaluate_dataset
 from torch_geometric_cgt.report.html_pages import render_evaluation
 from torch_geometric_cgt.report.report_files import write_evaluation
 
@@ -110,3 +110,62 @@ def test_scores_as_text():
         ['SGC', '0.800', '1.000'],
     ]
     assert facts.startswith('generated against original: ') and 'mse 0.0250' in facts
+
+
+@pytest.fixture
+def zoo(graph, dataset):
+    config = ZooConfig(epochs=2)
+    models = ['MLP', 'GCN', 'SAGE', 'Shuffled']
+    return evaluate_dataset(graph, [dataset] * 2, models, config, log=False, zoo=True)
+
+
+def test_the_zoo_has_a_ceiling(zoo, dataset):
+    assert list(zoo.scores) == [
+        'original',
+        'ceiling',
+        'quantized',
+        'generated',
+        'transfer',
+        'quantized transfer',
+    ]
+    assert zoo.floor == ['Shuffled'] and zoo.metric == 'accuracy'
+    content = zoo.to_dict()
+    assert set(content['judged']['columns']) == {'ceiling', 'quantized', 'generated'}
+    assert content['judged']['columns']['ceiling']['multiple'] == 1
+    assert content['judged']['num_models'] == 3 and content['judged']['num_seeds'] == 2
+    json.dumps(content, allow_nan=False)
+    page = render_evaluation({'card': dataset.card, **content})
+    assert 'id="judged"' in page and 'Ceiling' in page and 'floor: features shuffled' in page
+    assert 'id="probes"' not in page
+    assert 'over 3 models (means of' in ' '.join(page.split())
+    assert 'quantized transfer' in zoo.text()
+
+
+def test_the_zoo_of_a_release_alone(dataset):
+    found = evaluate_dataset(
+        None, [dataset], ['MLP'], ZooConfig(epochs=1), log=False, publishable=True, zoo=True
+    )
+    assert list(found.scores) == ['generated'] and found.judged() is None
+    with pytest.raises(ValueError, match=r"'FastGCN'.*SAGE-max"):
+        evaluate_dataset(None, [dataset], ['FastGCN'], zoo=True, publishable=True)
+
+
+def test_views_are_shown_where_they_are_measured(zoo, dataset):
+    zoo.views = {'root': {'original': 0.5, 'quantized': 0.375, 'generated': 0.25}}
+    content = {'card': dataset.card, **zoo.to_dict()}
+    assert content['views'] == zoo.views
+    page = render_evaluation(content)
+    assert 'id="probes"' in page and '>0.375</td>' in page
+    assert 'the accuracies of views' in page  # not for publication
+
+
+def test_no_correlation_below_the_noise_of_seeds():
+    steady = {'A': [0.7, 0.7], 'B': [0.6, 0.61], 'C': [0.5, 0.5]}
+    found = Evaluation(list(steady), {'original': steady, 'generated': steady})
+    assert found.no_correlations() is None and found.agreement()['pearson'] == pytest.approx(1)
+    noisy = {'A': [0.7, 0.5], 'B': [0.5, 0.69], 'C': [0.6, 0.6]}
+    found = Evaluation(list(noisy), {'original': noisy, 'generated': noisy})
+    assert 'below the noise' in found.no_correlations()
+    assert found.agreement()['spearman'] is None and found.agreement()['mse'] == 0
+    assert found.text().endswith(f'(no correlations: {found.no_correlations()})')
+    assert found.to_dict()['no_correlations'] == found.no_correlations()

@@ -15,7 +15,7 @@ from torch_geometric_cgt.benchmark.gnn_training import (
     gnn_accuracy,
     train_gnn,
 )
-from torch_geometric_cgt.benchmark.judge import CEILING, judge
+from torch_geometric_cgt.benchmark.judge import CEILING, CORRELATIONS, judge, resolution_of
 from torch_geometric_cgt.benchmark.metrics import (
     agreement,
     compared_trees,
@@ -77,12 +77,28 @@ class Evaluation:
         return [sum(runs) / len(runs) for runs in map(self.scores[column].get, self.models) if runs]
 
     def agreement(self, column: str = 'generated') -> dict[str, float | None]:
-        r"""How well one column reproduces the original. The floor does not count."""
+        r"""How well one column reproduces the original. The floor does not count,
+        and there are no correlations where :meth:`no_correlations` has a reason.
+        """
         original, other = self.mean('original'), self.mean(column)
         if original is None or other is None:
             raise ValueError(f"There are no scores for '{column}'")
         counted = [i for i, model in enumerate(self.models) if model not in self.floor]
-        return agreement([original[i] for i in counted], [other[i] for i in counted])
+        found = agreement([original[i] for i in counted], [other[i] for i in counted])
+        if self.no_correlations() is not None:
+            found.update(dict.fromkeys(CORRELATIONS))
+        return found
+
+    def no_correlations(self) -> str | None:
+        r"""Why correlations with the original mean nothing: models differ by less
+        than the noise of seeds. It is :obj:`None` if they differ by more, and if
+        the noise is not known, from one seed without a ceiling.
+        """
+        models = [model for model in self.models if model not in self.floor]
+        if 'original' not in self.scores or len(models) < 2:
+            return None
+        found = resolution_of(self.scores, models)
+        return None if found is None or found.is_resolved else found.text()
 
     def judged(self) -> dict[str, Any] | None:
         r"""The measures of :func:`~torch_geometric_cgt.benchmark.judge.judge`
@@ -90,15 +106,13 @@ class Evaluation:
         """
         if CEILING not in self.scores or all(model in self.floor for model in self.models):
             return None
+        reason = self.no_correlations()
         columns = [c for c in (CEILING, 'quantized', 'generated') if c in self.scores]
         resolution, verdicts = judge(self.scores, columns, self.floor)
         found: dict[str, Any] = {c: asdict(verdict) for c, verdict in verdicts.items()}
         for column, name in TRANSFER.items():
             if column in found and name in self.scores:
                 found[column]['transfer'] = self._overall(name)
-        reason = None
-        if resolution is not None and not resolution.is_resolved:
-            reason = resolution.text()
         return {
             'columns': found,
             'original': self._overall('original'),
@@ -124,6 +138,7 @@ class Evaluation:
             'scores': self.scores,
             'mean': {column: self.mean(column) for column in self.scores},
             'agreement': {column: self.agreement(column) for column in compared},
+            'no_correlations': self.no_correlations(),
             'judged': self.judged(),
             'views': self.views,
             'histograms': self.histograms,
@@ -142,7 +157,9 @@ class Evaluation:
         if 'original' not in self.scores:
             return '\n'.join(lines)
         facts = [f'{n} {"n/a" if v is None else f"{v:.4f}"}' for n, v in self.agreement().items()]
-        return '\n'.join([*lines, 'generated against original: ' + ', '.join(facts)])
+        reason = self.no_correlations()
+        why = '' if reason is None else f' (no correlations: {reason})'
+        return '\n'.join([*lines, 'generated against original: ' + ', '.join(facts) + why])
 
 
 def evaluate_dataset(

@@ -13,7 +13,7 @@ from torch_geometric_cgt.report.text_tables import MEASURE_NAMES, TextTable, num
 
 METRIC_NAMES = {'accuracy': 'accuracy', 'roc_auc': 'ROC AUC'}
 COLUMN_NAMES = {
-    CEILING: 'Original again (ceiling)',
+    CEILING: 'Ceiling',
     'quantized': 'Quantized',
     'generated': 'Generated',
 }
@@ -109,7 +109,7 @@ def _line(judged: Mapping[str, Any], column: str) -> list[str]:
     correlations = [_estimate(found['correlations'].get(name)) for name in CORRELATIONS]
     return [
         COLUMN_NAMES.get(column, column),
-        number(found['mse'], 4),
+        number(found['mse'], 5),
         number(found['multiple'], 1),
         *correlations,
         number(found['top1'], 2),
@@ -132,7 +132,7 @@ def _means(graphs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     out = []
     for column in dict.fromkeys(c for judged in graphs for c in judged['columns']):
         rows = [judged['columns'][column] for judged in graphs if column in judged['columns']]
-        line = [_mean([row['mse'] for row in rows], 4), _mean([row['multiple'] for row in rows], 1)]
+        line = [_mean([row['mse'] for row in rows], 5), _mean([row['multiple'] for row in rows], 1)]
         for name in CORRELATIONS:
             found = [r['correlations'][name]['value'] for r in rows if name in r['correlations']]
             line.append(_mean(found, 2) if found else NOT_SHOWN)
