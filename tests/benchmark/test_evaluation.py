@@ -1,11 +1,19 @@
 import json
 
 import pytest
+import torch
 
 from tests.helpers.graphs import random_graph
 from tests.helpers.pages import Page
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.benchmark import Evaluation, GNNConfig, ZooConfig, evaluate_dataset
+from torch_geometric_cgt.benchmark import (
+    Evaluation,
+    GNNConfig,
+    ZooConfig,
+    evaluate_dataset,
+    evaluation,
+)
+from torch_geometric_cgt.benchmark.zoo import train_zoo
 from torch_geometric_cgt.report.html_pages import render_evaluation
 from torch_geometric_cgt.report.report_files import write_evaluation
 
@@ -139,6 +147,27 @@ def test_the_zoo_has_a_ceiling(zoo, dataset):
     assert 'id="probes"' not in page
     assert 'over 3 models (means of' in ' '.join(page.split())
     assert 'quantized transfer' in zoo.text()
+
+
+def test_the_ceiling_has_another_split_other_neighbours_and_another_seed(
+    graph, dataset, monkeypatch
+):
+    seen = []
+
+    def record(name, trees, seed, config):
+        seen.append((trees, seed))
+        return train_zoo(name, trees, seed, config)
+
+    monkeypatch.setattr(evaluation, 'train_zoo', record)
+    config = ZooConfig(epochs=1)
+    evaluate_dataset(graph, [dataset], ['MLP'], config, log=False, zoo=True)
+    (original, seed), (ceiling, other_seed) = seen[:2]
+    assert seed != other_seed
+    roots = [batches.test[0].table(0).rows for batches in (original, ceiling)]
+    assert roots[0].shape == roots[1].shape and not torch.equal(*roots)  # other test roots
+    assert torch.equal(original.test[0]._x, ceiling.test[0]._x)  # of the same features
+    sizes = [sum(b.token.numel() for b in t.train + t.val + t.test) for t in (original, ceiling)]
+    assert sizes[0] != sizes[1]  # other neighbours, which have other numbers of neighbours
 
 
 def test_the_zoo_of_a_release_alone(dataset):
