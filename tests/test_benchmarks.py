@@ -63,6 +63,48 @@ def test_trees_of_the_vocabulary_benchmark_are_valid():
 
 
 @pytest.fixture
+def zoo(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return load('zoo')
+
+
+def test_tables_of_the_zoo_hold_complete_seeds_and_models(zoo):
+    def cell(kind, model, seed, score, tag=''):
+        more = {'transfer': {'accuracy': score / 2}} if tag else {}
+        key = {'source': 'Cora', 'kind': kind, 'tag': tag, 'model': model, 'seed': seed}
+        return {**key, 'metric': 'accuracy', 'scores': {'accuracy': score}, **more}
+
+    cells = [
+        cell(kind, model, seed, 0.5 + 0.1 * seed + (0.2 if tag == 'new' else 0), tag)
+        for kind, tag in [
+            ('original', ''),
+            ('ceiling', ''),
+            ('generated', 'old'),
+            ('generated', 'new'),
+        ]
+        for model in ('MLP', 'GCN')
+        for seed in (0, 1)
+    ]
+    cells.append(cell('original', 'MLP', 2, 0.9))  # a seed that is not finished
+    cells.append(cell('original', 'SAGE', 0, 0.9))  # a model that is not finished
+    found = zoo.tables(cells, None)
+    assert set(found) == {('Cora', 'old'), ('Cora', 'new')}
+    assert found['Cora', 'old']['original'] == {'MLP': [0.5, 0.6], 'GCN': [0.5, 0.6]}
+    assert found['Cora', 'new']['generated']['GCN'] == pytest.approx([0.7, 0.8])
+    assert found['Cora', 'old']['generated transfer']['GCN'] == [0.25, 0.3]
+
+
+def test_roots_of_the_zoo_are_some_nodes_and_all_nodes_stay(zoo, data_root, monkeypatch, capsys):
+    monkeypatch.setenv('CGT_DATA_ROOT', data_root)
+    data = zoo.load_graph('Cora', 1000, seed=0)
+    assert data.num_nodes == 2485 and int((data.y >= 0).sum()) == 1000
+    sizes = [int(data[f'{name}_mask'].sum()) for name in ('train', 'val', 'test')]
+    assert sizes == [500, 100, 400]
+    other = zoo.load_graph('Cora', 1000, seed=1)
+    assert not torch.equal(other.y, data.y)
+
+
+@pytest.fixture
 def stable_trees(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     return load('stable_trees')

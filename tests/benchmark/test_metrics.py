@@ -1,4 +1,3 @@
-import json
 import warnings
 
 import numpy as np
@@ -8,10 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests.helpers.graphs import random_graph
-from tests.helpers.pages import Page
-from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.benchmark import Evaluation, GNNConfig, evaluate_dataset
 from torch_geometric_cgt.benchmark.metrics import (
     MEASURES,
     Estimate,
@@ -26,13 +21,10 @@ from torch_geometric_cgt.benchmark.metrics import (
     zero_vectors,
 )
 from torch_geometric_cgt.data import TokenTrees, TreeShape
-from torch_geometric_cgt.report.html_pages import render_evaluation
-from torch_geometric_cgt.report.report_files import write_evaluation
 
 scores = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=12
 )  # many ties
-QUICK = GNNConfig(epochs=3)
 
 
 def test_agreement_by_hand():
@@ -238,103 +230,3 @@ def test_wasserstein_equals_that_of_samples():
     assert distance == pytest.approx(stats.wasserstein_distance(a, b), abs=1e-12)
     assert distance == pytest.approx(np.abs((p - q).cumsum()).sum(), abs=1e-12)
     assert wasserstein(counts[0], counts[0]) == 0
-
-
-@pytest.fixture(scope='module')
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp('root')
-
-
-@pytest.fixture
-def dataset(graph, quick, root):
-    return SyntheticCGTDataset(graph, **{**quick, 'root': root})  # built once, then read
-
-
-@pytest.fixture
-def evaluated(graph, dataset):
-    result = evaluate_dataset(graph, [dataset, dataset], ['GCN', 'GIN'], QUICK, log=False)
-    return {'card': dataset.card, 'fit': dataset.history, **result.to_dict()}
-
-
-def test_every_column_has_every_model_and_seed(evaluated):
-    assert list(evaluated['scores']) == ['original', 'quantized', 'generated', 'transfer']
-    for scores in evaluated['scores'].values():
-        assert {name: len(runs) for name, runs in scores.items()} == {'GCN': 2, 'GIN': 2}
-        assert all(0 <= value <= 1 for runs in scores.values() for value in runs)
-    assert set(evaluated['agreement']) == {'quantized', 'generated'}
-    for counts in evaluated['histograms'].values():
-        assert {sum(c) for c in counts.values()} == {120}
-    json.dumps(evaluated, allow_nan=False)
-
-
-def test_a_release_has_no_quantized_column(graph, dataset, tmp_path):
-    dataset.save(tmp_path / 'release')
-    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
-    result = evaluate_dataset(graph, [loaded], ['SGC'], QUICK, log=False)
-    assert list(result.scores) == ['original', 'generated', 'transfer']
-
-
-def test_what_may_be_published_follows_from_the_release_alone(dataset, tmp_path):
-    result = evaluate_dataset(None, [dataset], ['SGC'], QUICK, log=False, publishable=True)
-    assert list(result.scores) == ['generated']
-    assert result.to_dict()['agreement'] == result.wasserstein == {}
-    assert result.text().split() == ['generated', 'SGC', f'{result.mean("generated")[0]:.3f}']
-    dataset.save(tmp_path / 'release')
-    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
-    again = evaluate_dataset(None, [loaded], ['SGC'], QUICK, log=False, publishable=True)
-    assert again.to_dict() == result.to_dict()
-
-
-def test_wrong_input(graph, dataset):
-    with pytest.raises(ValueError, match='choose from'):
-        evaluate_dataset(graph, [dataset], ['MLP'])
-    with pytest.raises(ValueError, match='not made from this source'):
-        evaluate_dataset(random_graph(num_features=5), [dataset], ['GCN'])
-
-
-def test_report_stands_by_itself(evaluated, tmp_path):
-    paths = write_evaluation(tmp_path, evaluated)
-    assert [path.name for path in paths] == ['report.json', 'report.html']
-    assert json.loads(paths[0].read_text())['models'] == ['GCN', 'GIN']
-    text = paths[1].read_text()
-    page = Page(text)
-    assert page.tags.count('svg') == 4 and 'script' not in page.tags
-    assert page.links == []  # nothing is fetched
-    best = evaluated['fit']['best_epoch']
-    assert all(f'>{label}</text>' in text for label in ['training', 'held out', 'kept'])
-    assert f'epoch {best + 1} were kept' in text
-    assert f'{evaluated["fit"]["holdout_nll"][best]:.3f} on held-out' in text
-    assert text.count('<td>GCN</td>') == 1 and 'Trained on generated' in text
-    for sentence in evaluated['card']['privacy']['not_guaranteed']:
-        assert sentence.split("'")[0][:40] in text
-
-
-def test_names_in_a_card_cannot_inject_html(evaluated):
-    evaluated['card']['source']['name'] = '<script>alert(1)</script>'
-    assert '<script>' not in render_evaluation(evaluated)
-
-
-def test_without_the_report_extra_there_is_json(evaluated, tmp_path, monkeypatch):
-    import importlib.util
-
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, 'find_spec', lambda name: None if name == 'jinja2' else find(name)
-    )
-    with pytest.warns(UserWarning, match=r'\[report\]'):
-        paths = write_evaluation(tmp_path, evaluated)
-    assert [path.name for path in paths] == ['report.json']
-
-
-def test_scores_as_text():
-    scores = {
-        'original': {'GCN': [0.5, 0.7], 'SGC': [0.8]},
-        'generated': {'GCN': [0.5], 'SGC': [1]},
-    }
-    table, facts = Evaluation(['GCN', 'SGC'], scores).text().rsplit('\n', 1)
-    assert [line.split() for line in table.splitlines()] == [
-        ['original', 'generated'],
-        ['GCN', '0.600', '0.500'],
-        ['SGC', '0.800', '1.000'],
-    ]
-    assert facts.startswith('generated against original: ') and 'mse 0.0250' in facts

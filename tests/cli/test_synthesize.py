@@ -2,16 +2,18 @@
 
 import argparse
 import json
+from functools import partialmethod
 
 import pytest
 
 from tests.helpers.builds import builds
 from torch_geometric_cgt import FitConfig, KAnonymity, datasets
+from torch_geometric_cgt.benchmark import ZooConfig
 from torch_geometric_cgt.cli import main
 from torch_geometric_cgt.cli.arguments import add_build_arguments, promise_of
 
 
-def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys):
+def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys, monkeypatch):
     assert main(['synthesize', *quick, '--out', str(tmp_path / 'release')]) == 0
     shown = capsys.readouterr().out
     assert 'Not guaranteed' in shown and '1,797 computation graphs' in shown
@@ -30,6 +32,8 @@ def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys):
     arguments = [*arguments[:-1], str(tmp_path / 'second'), '--release', str(tmp_path / 'release')]
     assert main(arguments) == 0
     assert 'quantized' not in capsys.readouterr().out
+    judge_and_compare(quick, tmp_path, capsys, monkeypatch)
+    assert len(builds(tmp_path / 'root')) == 1
 
 
 def test_a_private_release_and_its_report(quick, quick_gnns, tmp_path, capsys):
@@ -61,6 +65,34 @@ def test_a_private_release_and_its_report(quick, quick_gnns, tmp_path, capsys):
     assert all(set(counts) == {'generated'} for counts in report['histograms'].values())
     page = (tmp_path / 'public' / 'report.html').read_text()
     assert 'from the release alone' in page and 'not for publication' not in page.lower()
+
+
+def judge_and_compare(quick, tmp_path, capsys, monkeypatch):
+    """Evaluates a build by the zoo, and compares the reports of several graphs."""
+    monkeypatch.setattr(ZooConfig, '__init__', partialmethod(ZooConfig.__init__, epochs=1))
+    out = tmp_path / 'judged'
+    models = ['--zoo', '--models', 'MLP,GCN-1,Children,Shuffled']
+    zoo = ['evaluate', *quick, *models, '--out', str(out)]
+    assert main(zoo) == 0
+    shown = capsys.readouterr().out
+    assert 'Ranking of models' in shown and 'x ceiling' in shown and 'Shuffled' in shown
+    report = json.loads((out / 'report.json').read_text())
+    assert set(report['judged']['columns']) == {'ceiling', 'quantized', 'generated'}
+    assert 'ceiling' in report['notice']
+    assert 'id="judged"' in (out / 'report.html').read_text()
+
+    both = [str(out / 'report.json')] * 2
+    assert main(['report', *both, '--out', str(tmp_path / 'graphs')]) == 0
+    assert 'Mean' in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / 'graphs').iterdir()) == [
+        'zoo.html',
+        'zoo.json',
+        'zoo.md',
+    ]
+    report['judged'] = None
+    (out / 'report.json').write_text(json.dumps(report))
+    assert main(['report', both[0], '--out', str(tmp_path / 'other')]) == 2
+    assert '--zoo' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -105,6 +137,8 @@ def test_k_and_epsilon_are_two_promises(quick, tmp_path, capsys):
         ('synthesize', ['--epsilon', '4', '--rounding', '0.1'], "'rounding' is for k-anonymity"),
         ('evaluate', ['--models', 'GCN,Nope'], 'Nope'),
         ('evaluate', ['--models', ','], 'choose from'),
+        ('evaluate', ['--zoo', '--models', 'FastGCN'], 'SAGE-max'),
+        ('evaluate', ['--models', 'SAGE-max'], 'FastGCN'),
         ('evaluate', ['--seeds', '0'], "'--seeds'"),
         ('evaluate', ['--release', 'nowhere'], 'no release'),
     ],

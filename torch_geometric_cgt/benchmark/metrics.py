@@ -1,28 +1,19 @@
-r"""How well generated graphs reproduce the originals: scores of GNNs and statistics of trees."""
+r"""Measures of agreement between scores, statistics of trees, and the trees to compare."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
-from tqdm import tqdm
 
 from torch_geometric_cgt.benchmark.convs import as_rows
-from torch_geometric_cgt.benchmark.gnn_training import (
-    ALL_MODELS,
-    MODELS,
-    GNNConfig,
-    gnn_accuracy,
-    train_gnn,
-)
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
-from torch_geometric_cgt.pipeline.source import Source, check_source
+from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.utils.seeds import derive_seed
 
@@ -210,104 +201,6 @@ def wasserstein(a: Sequence[int], b: Sequence[int]) -> float:
     return float(stats.wasserstein_distance(range(len(a)), range(len(b)), a, b))
 
 
-@dataclass
-class Evaluation:
-    r"""The scores of several models over several seeds, and statistics of
-    computation graphs.
-    """
-
-    models: list[str]
-    scores: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # column, model, seed
-    histograms: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # statistic, column
-    wasserstein: dict[str, dict[str, float]] = field(default_factory=dict)  # statistic, columns
-
-    def mean(self, column: str) -> list[float] | None:
-        r"""The mean score of each model in one column."""
-        if column not in self.scores:
-            return None
-        return [sum(runs) / len(runs) for runs in map(self.scores[column].get, self.models) if runs]
-
-    def agreement(self, column: str = 'generated') -> dict[str, float | None]:
-        r"""How well one column reproduces the original."""
-        original, other = self.mean('original'), self.mean(column)
-        if original is None or other is None:
-            raise ValueError(f"There are no scores for '{column}'")
-        return agreement(original, other)
-
-    def to_dict(self) -> dict[str, Any]:
-        r"""The content of a JSON file."""
-        has_original = 'original' in self.scores
-        compared = [c for c in ('quantized', 'generated') if has_original and c in self.scores]
-        return {
-            'models': self.models,
-            'scores': self.scores,
-            'mean': {column: self.mean(column) for column in self.scores},
-            'agreement': {column: self.agreement(column) for column in compared},
-            'histograms': self.histograms,
-            'wasserstein': self.wasserstein,
-        }
-
-    def text(self) -> str:
-        r"""The mean scores as a table of plain text."""
-        lines = [f'{"":8}' + ''.join(f'{column:>12}' for column in self.scores)]
-        for i, model in enumerate(self.models):
-            means = [(self.mean(column) or [])[i] for column in self.scores]
-            lines.append(f'{model:8}' + ''.join(f'{mean:12.3f}' for mean in means))
-        if 'original' not in self.scores:
-            return '\n'.join(lines)
-        facts = [f'{n} {"n/a" if v is None else f"{v:.4f}"}' for n, v in self.agreement().items()]
-        return '\n'.join([*lines, 'generated against original: ' + ', '.join(facts)])
-
-
-def evaluate_dataset(
-    source: Any,
-    datasets: Sequence[SyntheticCGTDataset],
-    models: Sequence[str] = MODELS,
-    config: GNNConfig | None = None,
-    log: bool = True,
-    publishable: bool = False,
-) -> Evaluation:
-    r"""Trains GNNs on the source and on synthetic substitutes of it.
-
-    Columns are :obj:`original`, :obj:`quantized` (the source with features
-    replaced by cluster means; a release without its source has no clusters
-    and no such column), :obj:`generated`, and :obj:`transfer`: trained on
-    generated, tested on original computation graphs. All but
-    :obj:`generated`, and the statistics of computation graphs, are exact
-    statistics of the source that no guarantee of a release covers.
-
-    Args:
-        source (Dataset or Data): The source; it is not read with
-            :obj:`publishable`.
-        datasets (list[SyntheticCGTDataset]): One substitute per seed.
-        models (list[str], optional): Names of models.
-        config (GNNConfig, optional): How to train. (default: :obj:`None`)
-        log (bool, optional): Whether to show progress. (default: :obj:`True`)
-        publishable (bool, optional): Whether to compute only what follows from
-            the release. (default: :obj:`False`)
-    """
-    unknown = [name for name in models if name not in ALL_MODELS]
-    if unknown:
-        raise ValueError(f'Unknown models {unknown}; choose from {list(ALL_MODELS)}')
-    checked = None if publishable else check_source(source)
-    num_roots = len(datasets[0].trees) if checked is None else checked.root.numel()
-    config = config or GNNConfig.for_roots(num_roots // 2)
-    out = Evaluation(list(models))
-    with tqdm(total=len(datasets) * len(models), desc='evaluate', disable=not log) as bar:
-        for run, dataset in enumerate(datasets):
-            if checked is None:
-                trees = {'generated': generated_trees(dataset)}
-            else:
-                trees = compared_trees(checked, dataset, run)
-            if run == 0:
-                _add_statistics(out, trees)
-            for name in models:
-                for column, score in _model_scores(name, trees, config, run).items():
-                    out.scores.setdefault(column, {}).setdefault(name, []).append(score)
-                bar.update()
-    return out
-
-
 def compared_trees(source: Source, dataset: SyntheticCGTDataset, run: int) -> dict[str, TokenTrees]:
     r"""The computation graphs to compare, with features: original, quantized
     (where the clusters of the dataset are known) and generated.
@@ -369,25 +262,3 @@ def encode_source(source: Source, shape: TreeShape, seed: int, run: int) -> Toke
         shape,
         child_split=torch.where(child < 0, 0, split[child]),
     )
-
-
-def _model_scores(
-    name: str, trees: dict[str, TokenTrees], config: GNNConfig, seed: int
-) -> dict[str, float]:
-    original, scores = trees.get('original'), {}
-    for column, own in trees.items():
-        model = train_gnn(name, own, config, seed)
-        scores[column] = gnn_accuracy(model, own, own.rows('test'), seed)
-        if column == 'generated' and original is not None:
-            scores['transfer'] = gnn_accuracy(model, original, original.rows('test'), seed)
-    return scores
-
-
-def _add_statistics(out: Evaluation, trees: dict[str, TokenTrees]) -> None:
-    reference = next((column for column in ('quantized', 'original') if column in trees), None)
-    for name, statistic in [('zero vectors', zero_vectors), ('duplicates', duplicates)]:
-        counts = histograms(statistic, trees)
-        out.histograms[name] = counts
-        if reference is not None:
-            distance = wasserstein(counts['generated'], counts[reference])
-            out.wasserstein[name] = {f'generated to {reference}': distance}

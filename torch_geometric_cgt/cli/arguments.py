@@ -28,6 +28,10 @@ SOURCES = (
     'Photo',
     'CS',
     'Physics',
+    'Actor',
+    'SquirrelFiltered',
+    'Minesweeper',
+    'Tolokers',
     'OgbnArxiv',
     'OgbnProducts',
 )

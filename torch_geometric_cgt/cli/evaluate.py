@@ -13,6 +13,7 @@ from torch_geometric_cgt.cli.arguments import (
     build_dataset,
     leave_process_group,
     source_of,
+    split_names,
 )
 
 HELP = 'compare GNNs on the original, the quantized and the generated graph'
@@ -23,7 +24,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_build_arguments(parser)
     add = parser.add_argument
     add('--release', type=Path, help='evaluate this release, do not build')
-    add('--models', default=','.join(MODELS), help='comma-separated names (default: %(default)s)')
+    add(
+        '--models',
+        help=f'comma-separated names (default: {",".join(MODELS)}; with --zoo, the whole zoo)',
+    )
+    add(
+        '--zoo',
+        action='store_true',
+        help="judge by a zoo of GNNs on PyG's layers, beside the original with another split; "
+        'takes minutes',
+    )
     add('--seeds', type=int, default=1, help='number of seeds to average (default: %(default)s)')
     add(
         '--publishable',
@@ -38,17 +48,18 @@ def run(args: argparse.Namespace) -> None:
     if args.seeds < 1:
         raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
 
-    from torch_geometric_cgt.benchmark import ALL_MODELS, evaluate_dataset
+    from torch_geometric_cgt.benchmark import ALL_MODELS, PLAIN, ZOO, evaluate_dataset
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
     from torch_geometric_cgt.report.publication import publication_of
     from torch_geometric_cgt.report.report_files import write_evaluation
+    from torch_geometric_cgt.report.zoo_tables import evaluation_tables
     from torch_geometric_cgt.utils.files import require_writable
 
-    models = [name.strip() for name in args.models.split(',') if name.strip()]
-    if not models or (unknown := [name for name in models if name not in ALL_MODELS]):
-        raise ValueError(
-            f'Unknown models {unknown if models else []}; choose from {list(ALL_MODELS)}'
-        )
+    names = split_names(args.models) or (ZOO if args.zoo else MODELS)
+    models = [name for name in names if name]
+    allowed = [*ZOO, *PLAIN] if args.zoo else list(ALL_MODELS)
+    if not models or (unknown := [name for name in models if name not in allowed]):
+        raise ValueError(f'Unknown models {unknown if models else []}; choose from {allowed}')
     require_writable(args.out)
     source = None if args.publishable else source_of(args)
     started = time.monotonic()
@@ -60,7 +71,12 @@ def run(args: argparse.Namespace) -> None:
         return
     built = time.monotonic()
     result = evaluate_dataset(
-        source, datasets, models, log=not args.quiet, publishable=args.publishable
+        source,
+        datasets,
+        models,
+        log=not args.quiet,
+        publishable=args.publishable,
+        zoo=args.zoo,
     )
     seconds = {'build': built - started, 'evaluate': time.monotonic() - built}
     report = {'card': datasets[0].card, **result.to_dict()}
@@ -70,5 +86,7 @@ def run(args: argparse.Namespace) -> None:
     for path in write_evaluation(args.out, report):
         print(f'Wrote {path}')
     print(result.text())
+    for table in evaluation_tables(report):
+        print('', table.title, table.to_text(), *table.notes, sep='\n')
     print(publication_of(report)['notice'])
     print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')

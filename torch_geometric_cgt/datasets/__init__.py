@@ -1,4 +1,4 @@
-r"""The synthetic dataset, and the graphs of the paper as sources."""
+r"""The synthetic dataset, and graphs of the literature as sources."""
 
 import warnings
 from typing import Any
@@ -6,15 +6,19 @@ from typing import Any
 from torch_geometric_cgt.datasets.sources import (
     CS,
     SOURCES,
+    Actor,
     CiteSeer,
     Computers,
     Cora,
     Digits,
+    Minesweeper,
     OgbnArxiv,
     OgbnProducts,
     Photo,
     Physics,
     PubMed,
+    SquirrelFiltered,
+    Tolokers,
     load_source,
 )
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
@@ -23,16 +27,20 @@ from torch_geometric_cgt.pipeline import DifferentialPrivacy
 __all__ = [
     'CS',
     'SOURCES',
+    'Actor',
     'CiteSeer',
     'Computers',
     'Cora',
     'Digits',
+    'Minesweeper',
     'OgbnArxiv',
     'OgbnProducts',
     'Photo',
     'Physics',
     'PubMed',
+    'SquirrelFiltered',
     'SyntheticCGTDataset',
+    'Tolokers',
     'load_source',
 ]
 

@@ -1,4 +1,4 @@
-r"""The sources by name: handwritten digits, and graphs of the paper and of OGB."""
+r"""The sources by name: handwritten digits, graphs of the paper, heterophilous ones, and OGB."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch_geometric.transforms import Compose, LargestConnectedComponents
 from torch_geometric.utils import to_undirected
 
 from torch_geometric_cgt.data import MASKS, masks_of, random_split
+from torch_geometric_cgt.datasets.heterophilous import link_npz, load_heterophilous
 from torch_geometric_cgt.datasets.ogb import OGBNodes
 from torch_geometric_cgt.errors import SourceError
 
@@ -128,6 +129,34 @@ def OgbnProducts(root: str | None = None) -> Dataset:
     return OGBNodes(root, 'ogbn-products', 'sales_ranking')
 
 
+def Actor(root: str | None = None, split: int = 0) -> Dataset:
+    r"""The Actor co-occurrence graph: 7,600 nodes, 26,659 edges, 932 features, 5
+    classes, with little homophily and ten splits, one of which is kept.
+    """
+    return _heterophilous(root, 'actor', split)
+
+
+def SquirrelFiltered(root: str | None = None, split: int = 0) -> Dataset:
+    r"""The Wikipedia graph Squirrel without its duplicate nodes: 2,223 nodes,
+    46,998 edges, 2,089 features, 5 classes, with ten splits.
+    """
+    return _heterophilous(root, 'squirrel_filtered', split)
+
+
+def Minesweeper(root: str | None = None, split: int = 0) -> Dataset:
+    r"""The Minesweeper grid: 10,000 nodes, 39,402 edges, 7 features, 2 classes,
+    with ten splits.
+    """
+    return _heterophilous(root, 'minesweeper', split)
+
+
+def Tolokers(root: str | None = None, split: int = 0) -> Dataset:
+    r"""The crowdsourcing graph Tolokers: 11,758 nodes, 519,000 edges, 10 features,
+    2 classes, with ten splits.
+    """
+    return _heterophilous(root, 'tolokers', split)
+
+
 SOURCES: dict[str, Callable[[], Dataset]] = {
     source.__name__: source
     for source in (
@@ -139,6 +168,10 @@ SOURCES: dict[str, Callable[[], Dataset]] = {
         Photo,
         CS,
         Physics,
+        Actor,
+        SquirrelFiltered,
+        Minesweeper,
+        Tolokers,
         OgbnArxiv,
         OgbnProducts,
     )
@@ -166,7 +199,7 @@ def load_source(name: str, largest_component: bool = False, random_split: bool =
             f"'{name}' could not be loaded: its raw files are not in '{_folder(None)}', and "
             f'downloading them failed ({error}). Set $CGT_DATA_ROOT to a folder that has them'
         ) from error
-    steps: list[Callable[[Data], Data]] = []
+    steps: list[Callable[[Data], Data]] = [dataset.transform] if dataset.transform else []
     if largest_component:
         steps.append(LargestConnectedComponents())
     if random_split:
@@ -202,6 +235,15 @@ def _root(root: str | None, name: str, parts: Sequence[str] = ('raw',)) -> str:
         for link, raw in links.items():
             link.symlink_to(raw, target_is_directory=True)
     return str(base)
+
+
+def _heterophilous(root: str | None, name: str, split: int) -> Dataset:
+    base = Path(_root(root, name))
+    if not (base / name / 'raw').is_dir():
+        linked = cache_folder() / 'linked'
+        if link_npz(_folder(root), name, linked):
+            base = linked
+    return load_heterophilous(str(base), name, split)
 
 
 def _may_write(folder: Path) -> bool:

@@ -14,6 +14,7 @@ import jinja2
 from torch_geometric_cgt.audit import CHECKS, Limit
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING, UNCHECKED, WITHIN
 from torch_geometric_cgt.benchmark.experiments import DATASETS
+from torch_geometric_cgt.benchmark.judge import CEILING
 from torch_geometric_cgt.benchmark.metrics import Pair
 from torch_geometric_cgt.report import figures
 from torch_geometric_cgt.report.benchmark_results import Results
@@ -26,7 +27,8 @@ from torch_geometric_cgt.report.experiment_tables import (
     rows_not_run,
 )
 from torch_geometric_cgt.report.publication import SOURCE_COLUMNS, publication_of
-from torch_geometric_cgt.report.text_tables import NOT_RUN, to_text_table
+from torch_geometric_cgt.report.text_tables import NOT_RUN, TextTable, to_text_table
+from torch_geometric_cgt.report.zoo_tables import METRIC_NAMES, judged_table, views_table
 
 PADDING = 0.04  # around the scores in a figure
 NUM_POINTS = 200  # of the curve of the limit
@@ -34,9 +36,11 @@ NUM_POINTS = 200  # of the curve of the limit
 VERDICT_CLASSES = {NOTHING: 'nothing', WITHIN: 'within', ABOVE: 'above', UNCHECKED: 'unchecked'}
 TITLES = {
     'original': 'Original',
+    CEILING: 'Original again (ceiling)',
     'quantized': 'Quantized',
     'generated': 'Generated',
     'transfer': 'Trained on generated, tested on original',
+    'quantized transfer': 'Trained on quantized, tested on original',
 }
 
 
@@ -78,8 +82,13 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
         {'model': model, 'means': {column: mean[column][i] for column in mean}}
         for i, model in enumerate(evaluation['models'])
     ]
+    judged, views = evaluation.get('judged'), evaluation.get('views')
     return _render(
         'evaluation.html',
+        judged=judged_table(judged) if judged else None,
+        views=views_table(views) if views else None,
+        metric=METRIC_NAMES[evaluation.get('metric', 'accuracy')],
+        floor=evaluation.get('floor', []),
         report=evaluation,
         card=evaluation['card'],
         rows=rows,
@@ -89,6 +98,16 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
         publication=publication_of(evaluation),
         secret=SOURCE_COLUMNS,
     )
+
+
+def render_graphs(table: TextTable) -> str:
+    r"""The page that compares several graphs.
+
+    Args:
+        table (TextTable): The output of
+            :func:`~torch_geometric_cgt.report.zoo_tables.graphs_table`.
+    """
+    return _render('zoo.html', table=table)
 
 
 def render_audit(content: dict[str, Any]) -> str:

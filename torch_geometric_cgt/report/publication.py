@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-SOURCE_COLUMNS = ('original', 'quantized', 'transfer')  # computed from the source
+# The columns that are computed from the source.
+SOURCE_COLUMNS = ('original', 'ceiling', 'quantized', 'transfer', 'quantized transfer')
 
 
 def publication_of(evaluation: dict[str, Any]) -> dict[str, Any]:
@@ -17,6 +18,8 @@ def publication_of(evaluation: dict[str, Any]) -> dict[str, Any]:
     """
     found = [column for column in SOURCE_COLUMNS if column in evaluation['scores']]
     parts = [f'the accuracies {", ".join(found)}'] if found else []
+    if evaluation.get('views'):
+        parts.append('the accuracies of views')
     if any(set(SOURCE_COLUMNS) & counts.keys() for counts in evaluation['histograms'].values()):
         parts.append('the histograms of the source and the distances to them')
     if evaluation.get('fit'):

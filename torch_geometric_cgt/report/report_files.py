@@ -26,6 +26,7 @@ from torch_geometric_cgt.report.text_tables import (
     number,
     to_text_table,
 )
+from torch_geometric_cgt.report.zoo_tables import graphs_table
 from torch_geometric_cgt.utils.files import write_text
 
 if TYPE_CHECKING:
@@ -64,6 +65,29 @@ def write_evaluation(folder: Path, evaluation: dict[str, Any]) -> list[Path]:
 
         paths.append(folder / 'report.html')
         write_text(paths[1], render_evaluation(evaluation))
+    return paths
+
+
+def write_graphs(folder: Path, graphs: Sequence[tuple[str, dict[str, Any]]]) -> list[Path]:
+    r"""Writes the comparison of several graphs: :obj:`zoo.json` and, with the
+    :obj:`report` extra, :obj:`zoo.md` and :obj:`zoo.html`.
+
+    Args:
+        folder (Path): Where to write.
+        graphs (list): The name and the measures of each graph, see
+            :func:`~torch_geometric_cgt.report.zoo_tables.read_judged`.
+    """
+    paths = [folder / 'zoo.json']
+    content = [{'source': name, **judged} for name, judged in graphs]
+    write_text(paths[0], json.dumps(content, indent=2) + '\n')
+    if has_extra('zoo.html'):
+        from torch_geometric_cgt.report.html_pages import render_graphs
+
+        table = graphs_table(graphs)
+        notes = ''.join(f'\n{escape_markdown(note)}\n' for note in table.notes)
+        paths += [folder / 'zoo.md', folder / 'zoo.html']
+        write_text(paths[1], f'# {table.title}\n\n{to_markdown(table)}\n{notes}')
+        write_text(paths[2], render_graphs(table))
     return paths
 
 
