@@ -14,6 +14,7 @@ on where it was.
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -361,8 +362,10 @@ MUTATIONS = [
 def audit(folder: Path, promise: tuple[tuple[str, object], ...], seed: int) -> list[str] | str:
     r"""The checks that are above their limit in the audit of a build, or an error."""
     found = run([sys.executable, '-c', AUDIT, json.dumps(dict(promise)), str(seed)], folder)
-    if found.returncode:
-        return found.stderr.strip().splitlines()[-1][:200]
+    if found.returncode:  # the build itself refuses
+        kind, _, why = found.stderr.strip().splitlines()[-1].partition(': ')
+        why = re.sub(r"'/[^']*'", 'the build', why)  # paths differ from run to run
+        return f'{kind.rpartition(".")[2]}: {why}'[:200]
     return json.loads(found.stdout.strip().splitlines()[-1])
 
 
