@@ -196,7 +196,7 @@ def clipped_gradients(model: nn.Sequential, x: csr_matrix, y: torch.Tensor, clip
 
 def interval(values: list[float]) -> str:
     r"""The mean, with half the width of its 95 % interval from three draws on."""
-    if len(values) < 3:
+    if len(values) < 3 or min(values) == max(values):
         return f'{mean(values):.3f}'
     half = student.ppf(0.975, len(values) - 1) * stdev(values) / sqrt(len(values))
     return f'{mean(values):.3f} ± {half:.3f}'
@@ -221,7 +221,7 @@ def show(cells: list[dict]) -> None:
                 columns.append(interval(values) if values else '')
             form = key[2] + (f' (D = {same[0]["max_degree"]})' if same[0].get('max_degree') else '')
             sizes = [c['clusters'] for c in same if 'clusters' in c]
-            vectors = f'{min(sizes)} to {max(sizes)}' if sizes else ''
+            vectors = ' to '.join(map(str, sorted({min(sizes), max(sizes)}))) if sizes else ''
             facts = [key[0], f'{key[1]:g}', form, str(len(same)), vectors, *columns]
             print(f'| {" | ".join(facts)} |')
 

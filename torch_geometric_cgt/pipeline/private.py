@@ -267,7 +267,8 @@ class PrivatePipeline(Pipeline):
 
     def take_weights(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         self.remember('fit', tensors, facts)
-        self.steps = KeptSteps.from_tensors(tensors, STEPS)
+        has_steps = any(name.startswith(f'{STEPS}.') for name in tensors)
+        self.steps = KeptSteps.from_tensors(tensors, STEPS) if has_steps else None
         kept = (f'{ANSWER}.', f'{STEPS}.')
         own = {name: value for name, value in tensors.items() if not name.startswith(kept)}
         self.model.load_state_dict(own)

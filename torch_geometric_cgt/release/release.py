@@ -385,7 +385,8 @@ def read_cache(folder: Path) -> tuple[Release, Build]:
             stage: from_tensors(tensors, facts, f'{ANSWERS}.{stage}')
             for stage, facts in history.get(ANSWERS, {}).items()
         }
-        steps = KeptSteps.from_tensors(tensors, STEPS)
+        has_steps = any(name.startswith(f'{STEPS}.') for name in tensors)
+        steps = KeptSteps.from_tensors(tensors, STEPS) if has_steps else None
         kept = (f'{ANSWERS}.', f'{STEPS}.')
         tensors = {name: v for name, v in tensors.items() if not name.startswith(kept)}
         kind = TREE_MODELS[history.get('form', TransformerModel.name)]

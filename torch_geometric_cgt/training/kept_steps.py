@@ -59,15 +59,13 @@ class KeptSteps:
         return {f'{prefix}.{f.name}': getattr(self, f.name) for f in fields(self)}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], prefix: str) -> KeptSteps | None:
-        r"""The inverse of :meth:`to_tensors`; :obj:`None` if no steps were kept.
+    def from_tensors(cls, tensors: dict[str, Tensor], prefix: str) -> KeptSteps:
+        r"""The inverse of :meth:`to_tensors`.
 
         Args:
             tensors (dict[str, torch.Tensor]): The tensors of a file.
             prefix (str): The prefix of all names.
         """
-        if not any(name.startswith(f'{prefix}.') for name in tensors):
-            return None
         return cls(**{f.name: tensors[f'{prefix}.{f.name}'] for f in fields(cls)})
 
 
