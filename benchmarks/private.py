@@ -28,6 +28,7 @@ from statistics import mean, stdev
 
 import torch
 from cells import add_cell, read_cells
+from scipy.sparse import csr_matrix
 from scipy.stats import t as student
 from torch import nn
 
@@ -70,7 +71,19 @@ def original_score(name: str, model: str) -> float:
     return gnn_accuracy(train_gnn(model, trees, config, 0), trees, trees.rows('test'))
 
 
-def run_release(cell: dict, models: list[str], max_degree: int | None) -> None:
+def known_original(cells: list[dict], source: str, model: str) -> float:
+    r"""The score of a GNN on the original graph, from a finished cell if there is one: it does not
+    depend on the release.
+    """
+    known = [
+        c['original'][model]
+        for c in cells
+        if c['source'] == source and model in c.get('original', {})
+    ]
+    return known[0] if known else original_score(source, model)
+
+
+def run_release(cell: dict, models: list[str], max_degree: int | None, cells: list[dict]) -> None:
     r"""Builds one private graph and scores the GNNs."""
     data = load(cell['source'])
     trees_of_nodes = cell['unit'] == 'node' and cell['form'] in ('histograms', 'dp_sgd')
@@ -102,7 +115,7 @@ def run_release(cell: dict, models: list[str], max_degree: int | None) -> None:
     for name in models:
         model = train_gnn(name, generated, config, cell['draw'])
         scores = {
-            'original': original_score(cell['source'], name),
+            'original': known_original(cells, cell['source'], name),
             'generated': gnn_accuracy(model, generated, generated.rows('test')),
             'transfer': gnn_accuracy(model, original, original.rows('test')),
         }
@@ -110,57 +123,80 @@ def run_release(cell: dict, models: list[str], max_degree: int | None) -> None:
             cell.setdefault(column, {})[name] = round(scores[column], 4)
 
 
-def run_perceptron(cell: dict, hidden: int = 64, epochs: float = 30.0, clip: float = 1.0) -> None:
+@cache
+def perceptron_noise(name: str, epsilon: float, epochs: float = 30.0) -> SampledGaussian:
+    r"""The noise and the batches of the perceptron. A row is a node."""
+    data = load(name)
+    size = int(data.train_mask.sum())
+    probability = min(1.0, max(256, size // 10) / size)
+    noise = SampledGaussian(1.0, probability, round(epochs / probability))
+    entry = Entry('fit', 'DP-SGD', {'frozen_record': 1.0}, noise)
+    budget = Budget.of(epsilon, None, data.num_nodes, 'frozen_record')
+    return Ledger(['fit'], [entry]).calibrate(budget).entries[0].noise
+
+
+@cache
+def sparse_rows(name: str) -> csr_matrix:
+    r"""The features, divided by their lengths. A batch of few rows is then cheap."""
+    x = unit_rows(load(name).x)
+    return csr_matrix((x if x.layout == torch.strided else x.to_dense()).float().numpy())
+
+
+def run_perceptron(cell: dict, hidden: int = 64, clip: float = 1.0) -> None:
     r"""Trains a perceptron on rows alone by DP-SGD, with the unit of one node."""
-    data = load(cell['source'])
-    x = unit_rows(data.x)
-    x = x if x.layout == torch.strided else x.to_dense()
-    train, test = data.train_mask.nonzero().view(-1), data.test_mask
-    probability = min(1.0, max(256, len(train) // 10) / len(train))
-    steps = round(epochs / probability)
-    entry = Entry('fit', 'DP-SGD', {'frozen_record': 1.0}, SampledGaussian(1.0, probability, steps))
-    budget = Budget.of(cell['epsilon'], None, data.num_nodes, 'frozen_record')  # a row is a node
-    noise = Ledger(['fit'], [entry]).calibrate(budget).entries[0].noise
+    data, x = load(cell['source']), sparse_rows(cell['source'])
+    train, test = data.train_mask.nonzero().view(-1), data.test_mask.nonzero().view(-1)
+    started = time.monotonic()
+    noise = perceptron_noise(cell['source'], cell['epsilon'])
     torch.manual_seed(cell['draw'])
     model = nn.Sequential(
-        nn.Linear(x.size(1), hidden), nn.ReLU(), nn.Linear(hidden, int(data.y.max()) + 1)
+        nn.Linear(x.shape[1], hidden), nn.ReLU(), nn.Linear(hidden, int(data.y.max()) + 1)
     )
     rng = SystemRandom()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for _ in range(steps):
-        rows = train[sample_batch(len(train), probability, rng)]
-        clipped_gradients(model, x[rows], data.y[rows], clip)
+    for _ in range(int(noise.steps)):
+        rows = train[sample_batch(len(train), noise.sampling_probability, rng)]
+        clipped_gradients(model, x[rows.numpy()], data.y[rows], clip)
         for weight in model.parameters():
             extra = torch.from_numpy(rng.standard_normal(weight.shape)).to(weight)
             weight.grad = (weight.grad + noise.noise_multiplier * clip * extra) / (
-                probability * len(train)
+                noise.sampling_probability * len(train)
             )
         optimizer.step()
-    right = model(x[test]).argmax(dim=1) == data.y[test]
+    right = logits(model, x[test.numpy()])[2].argmax(dim=1) == data.y[test]
+    cell['seconds'] = round(time.monotonic() - started, 1)
     cell['transfer'] = {'perceptron': round(float(right.double().mean()), 4)}
 
 
-def clipped_gradients(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor, clip: float) -> None:
+@torch.no_grad()
+def logits(model: nn.Sequential, x: csr_matrix) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    r"""The hidden layer before and after ReLU, and the logits, of some rows."""
+    before = torch.from_numpy(x @ model[0].weight.numpy().T) + model[0].bias
+    return before, before.relu(), model[2](before.relu())
+
+
+@torch.no_grad()
+def clipped_gradients(model: nn.Sequential, x: csr_matrix, y: torch.Tensor, clip: float) -> None:
     r"""Sums the gradients of all rows, each clipped. The norm of the gradient of a linear layer is
     the product of the norms of its input, with one for the bias, and of its output gradient.
     """
-    before = model[0](x)
-    hidden = before.relu()
-    logits = model[2](hidden)
-    top = torch.softmax(logits, dim=1)
+    before, hidden, top = logits(model, x)
+    top = torch.softmax(top, dim=1)
     top[torch.arange(len(y)), y] -= 1
     below = (top @ model[2].weight) * (before > 0)
     square = (1 + hidden.square().sum(dim=1)) * top.square().sum(dim=1)
-    square += (1 + x.square().sum(dim=1)) * below.square().sum(dim=1)
+    length = torch.from_numpy(x.multiply(x).sum(axis=1)).view(-1)
+    square += (1 + length) * below.square().sum(dim=1)
     scale = (clip / square.sqrt().clamp(min=1e-12)).clamp(max=1.0)[:, None]
-    top, below = (top * scale).detach(), (below * scale).detach()
-    model[2].weight.grad, model[2].bias.grad = top.t() @ hidden.detach(), top.sum(dim=0)
-    model[0].weight.grad, model[0].bias.grad = below.t() @ x, below.sum(dim=0)
+    top, below = top * scale, below * scale
+    model[2].weight.grad, model[2].bias.grad = top.t() @ hidden, top.sum(dim=0)
+    model[0].weight.grad = torch.from_numpy((x.T @ below.numpy()).T.copy())
+    model[0].bias.grad = below.sum(dim=0)
 
 
 def interval(values: list[float]) -> str:
     r"""The mean, with half the width of its 95 % interval from three draws on."""
-    if len(values) < 3:
+    if len(values) < 3 or min(values) == max(values):
         return f'{mean(values):.3f}'
     half = student.ppf(0.975, len(values) - 1) * stdev(values) / sqrt(len(values))
     return f'{mean(values):.3f} ± {half:.3f}'
@@ -185,7 +221,7 @@ def show(cells: list[dict]) -> None:
                 columns.append(interval(values) if values else '')
             form = key[2] + (f' (D = {same[0]["max_degree"]})' if same[0].get('max_degree') else '')
             sizes = [c['clusters'] for c in same if 'clusters' in c]
-            vectors = f'{min(sizes)} to {max(sizes)}' if sizes else ''
+            vectors = ' to '.join(map(str, sorted({min(sizes), max(sizes)}))) if sizes else ''
             facts = [key[0], f'{key[1]:g}', form, str(len(same)), vectors, *columns]
             print(f'| {" | ".join(facts)} |')
 
@@ -217,7 +253,7 @@ def main() -> None:
         if cell['form'] == 'perceptron':
             run_perceptron(cell)
         else:
-            run_release(cell, args.models, args.max_degree)
+            run_release(cell, args.models, args.max_degree, cells)
         add_cell(args.cells, cell)
         cells.append(cell)
         print(cell, flush=True)

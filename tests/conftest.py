@@ -26,18 +26,14 @@ def accounting_once():
 
     The tests of the accounting itself call the function that is not replaced.
     """
-    compute = ledger.epsilon_of
 
-    @cache
-    def computed(losses, delta, *coarseness):
-        return compute(losses, delta, *coarseness)
+    def once(compute):
+        computed = cache(compute)
+        return lambda losses, delta, *coarseness: computed(tuple(losses), delta, *coarseness)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            ledger,
-            'epsilon_of',
-            lambda losses, delta, *coarseness: computed(tuple(losses), delta, *coarseness),
-        )
+        for name in ('epsilon_of', 'substitution_epsilon_of'):
+            patch.setattr(ledger, name, once(getattr(ledger, name)))
         yield
 
 

@@ -160,7 +160,11 @@ def test_the_promise_of_the_support_rule_is_counted(graph, root, tmp_path):
     trees = ruled.release.trees
     spoilt = replace(trees, y=trees.y.roll(1))
     dataset = SimpleNamespace(
-        release=replace(ruled.release, trees=spoilt), cluster=ruled.cluster, model=None, answers={}
+        release=replace(ruled.release, trees=spoilt),
+        cluster=ruled.cluster,
+        model=None,
+        answers={},
+        steps=None,
     )
     (check,) = run_audit(dataset, graph, ('support',)).checks
     assert check.verdict == ABOVE and check.value < 3

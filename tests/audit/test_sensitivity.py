@@ -14,7 +14,7 @@ from torch_geometric_cgt.audit import (
     real_neighbours,
 )
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING
-from torch_geometric_cgt.audit.replay import Replayed
+from torch_geometric_cgt.audit.replay import LedgerTrees, Replayed
 from torch_geometric_cgt.pipeline.source import check_source
 
 
@@ -123,3 +123,21 @@ def test_a_result_that_reads_the_data_is_found():
 def test_nodes_that_a_claim_does_not_protect_stay():
     names = [name for name, _ in real_neighbours(star(), 'node', 10, max_degree=2)]
     assert 'node 0' not in names and len(names) == 5
+
+
+@pytest.mark.parametrize('bound, verdict', [(2, NOTHING), (1, ABOVE)])
+def test_trees_that_change_are_counted(bound, verdict):
+    """Without node 3, its own tree is gone and that of node 1 has another child."""
+    table = torch.tensor([[0, 1, 0], [1, 3, 1], [2, 0, 0], [3, 1, 1]])
+    other = table.clone()
+    other[3], other[1, 1] = -1, 0
+    answer = LedgerAnswer('labels', 1.0, 1.0, torch.ones(2), torch.ones(2))
+    base, without = (
+        Replayed([answer], trees=LedgerTrees('gradients', bound, t)) for t in (table, other)
+    )
+    found = largest_changes(base, [('node 3', without)])
+    assert {c.entry: (c.change, c.bound) for c in found.changes} == {
+        'labels': (0.0, 1.0),
+        'gradients': (2.0, bound),
+    }
+    assert found.check().verdict == verdict

@@ -15,6 +15,7 @@ from torch_geometric_cgt.audit.attack_limit import RECORD, Limit
 from torch_geometric_cgt.audit.attacks import Attacks, attack, audit_build, audit_canaries
 from torch_geometric_cgt.audit.canaries import enough_canaries
 from torch_geometric_cgt.audit.check import Accusation, Check, TooFewError
+from torch_geometric_cgt.audit.gradient_steps import StepAudit
 from torch_geometric_cgt.audit.member_split import MemberSplit
 from torch_geometric_cgt.audit.rebuild import Mechanism, config_of
 from torch_geometric_cgt.audit.records import Records, projected, records_of
@@ -22,12 +23,15 @@ from torch_geometric_cgt.audit.replay import Replay, Replayed
 from torch_geometric_cgt.audit.residuals import audit_noise
 from torch_geometric_cgt.audit.sensitivity import audit_sensitivity
 from torch_geometric_cgt.audit.similarity import closest_distances, count_copies
-from torch_geometric_cgt.models import TreeModel
+from torch_geometric_cgt.models import PrivateGenerator, TreeModel
 from torch_geometric_cgt.models.path_support import NUM_DRAWS
+from torch_geometric_cgt.models.transformer import DP_SGD
 from torch_geometric_cgt.pipeline import Build, BuildConfig
 from torch_geometric_cgt.pipeline.source import Source
+from torch_geometric_cgt.privacy import Ledger, SampledGaussian
 from torch_geometric_cgt.release import Release
 from torch_geometric_cgt.release.card import K_ANONYMITY
+from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 COMMON = 30  # source roots that make a tree common, if the card has no k
@@ -56,6 +60,8 @@ class AuditRun:
         model (TreeModel, optional): The fitted model.
         replay (callable, optional): Computes the answers of the build again.
         settings (dict): The further arguments of :meth:`run_audit`.
+        kept (KeptSteps, optional): The steps of DP-SGD that the build has kept.
+            (default: :obj:`None`)
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class AuditRun:
         model: TreeModel | None,
         replay: Replay | None,
         settings: dict[str, Any],
+        kept: KeptSteps | None = None,
     ) -> None:
         self.release = release
         self.source = source
@@ -77,6 +84,7 @@ class AuditRun:
         self.model = model
         self.replay = replay
         self.settings = settings
+        self.kept = kept
         self.seed: int = settings['seed']
         self.confidence: float = settings['confidence']
         self.details: dict[str, Any] = {}
@@ -139,6 +147,18 @@ class AuditRun:
         assert self.replay is not None
         return self.replay(self.source)
 
+    @cached_property
+    def steps(self) -> StepAudit | None:
+        r"""The kept steps of DP-SGD, computed again; :obj:`None` if there are none."""
+        rows, ledger = self.replayed.rows, self.release.privacy.ledger
+        if self.kept is None or not rows or not isinstance(self.model, PrivateGenerator):
+            return None
+        assert ledger is not None  # of a card that was verified
+        entries = Ledger.from_dict(ledger, verify=False).entries
+        noise = next(e.noise for e in entries if e.name == DP_SGD)
+        assert isinstance(noise, SampledGaussian)
+        return StepAudit(self.model, self.kept, rows, noise)
+
     @property
     def k(self) -> int | None:
         r"""The group size that the card promises, if it promises one."""
@@ -194,9 +214,15 @@ class AuditRun:
             return []
         if self.replay is None:
             return [Check.unchecked('Noise of every answer', NO_ANSWERS)]
-        found = audit_noise(self.replayed.answers)
+        answers, steps = list(self.replayed.answers), self.steps
+        if steps is None:
+            found = audit_noise(answers)
+        else:
+            found = audit_noise([*answers, *steps.answers()], more=steps.noise_tests())
+            self.details['steps'] = steps.to_dict()
         self.details['noise'] = found.to_dict()
-        return [found.check(), *self._without_answers('Noise')]
+        batches = [] if steps is None else [steps.check_batches()]
+        return [found.check(), *batches, *self._without_answers('Noise')]
 
     def sensitivity(self) -> list[Check]:
         r"""The sensitivity of every answer of a private build."""
@@ -204,8 +230,10 @@ class AuditRun:
             return []
         if self.replay is None:
             return [Check.unchecked('Sensitivity of every answer', NO_ANSWERS)]
+        steps = self.steps
+        of_steps = [] if steps is None else [steps.check_clipping(), steps.check_updates()]
         if self.protected == 'frozen_record':
-            return [Check.unchecked('Sensitivity of every answer', FROZEN)]
+            return [Check.unchecked('Sensitivity of every answer', FROZEN), *of_steps]
         private = self.config.private
         found = audit_sensitivity(
             self.source,
@@ -216,14 +244,18 @@ class AuditRun:
             None if private is None else private.max_degree,
         )
         self.details['sensitivity'] = found.to_dict()
-        return [*found.checks(), *self._without_answers('Sensitivity')]
+        return [*found.checks(), *of_steps, *self._without_answers('Sensitivity')]
 
     def _without_answers(self, what: str) -> list[Check]:
         r"""The entries of the ledger that have noise, but no answers that were kept."""
         ledger = self.release.privacy.ledger or {}
         known = {answer.name for answer in self.replayed.answers}
+        known |= set() if self.steps is None else {DP_SGD}
         noisy = [e['name'] for e in ledger.get('entries', []) if e['noise'] is not None]
-        why = 'The build keeps no answers of this entry: its noise is added to gradients.'
+        why = (
+            'The build has kept no steps of DP-SGD, whose noise is added to gradients: it was made '
+            'by an older version.'
+        )
         return [Check.unchecked(f'{what} of {name}', why) for name in noisy if name not in known]
 
     def membership(self) -> list[Check]:

@@ -143,7 +143,8 @@ def run_audit(
     if replay is None and own is not None and own.answers:
         replay = replay_of(inside, config_of(release.card), own.answers, release.card['privacy'])
     mechanism = mechanism_on(resolve_device(device), log)
-    run = AuditRun(release, inside, split, mechanism, cluster, model, replay, settings)
+    kept = None if own is None else own.steps
+    run = AuditRun(release, inside, split, mechanism, cluster, model, replay, settings, kept)
     found = [check for name in chosen for check in run.checks_of(name)]
     return Audit(release.card, found, run.details, settings, run.accusations)
 

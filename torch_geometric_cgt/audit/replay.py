@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_geometric_cgt.models.transformer import DP_SGD
 from torch_geometric_cgt.pipeline import BuildConfig, PrivatePipeline
 from torch_geometric_cgt.pipeline.build import with_declared_labels
 from torch_geometric_cgt.pipeline.plan import PrivatePlan
@@ -41,6 +42,28 @@ class LedgerAnswer:
 
 
 @dataclass(frozen=True)
+class LedgerTrees:
+    r"""The computation graphs behind an entry that is priced by the number of graphs
+    that one unit changes.
+
+    Args:
+        name (str): The ledger entry.
+        bound (float): The largest number of graphs that one unit changes, by the
+            entry.
+        table (torch.Tensor): The tokens and the label of the graph of each node,
+            and -1 for nodes without one, ``[N, T + 1]``.
+    """
+
+    name: str
+    bound: float
+    table: Tensor
+
+    def num_changed(self, other: LedgerTrees) -> int:
+        r"""The number of graphs that differ."""
+        return int((self.table != other.table).any(dim=1).sum())
+
+
+@dataclass(frozen=True)
 class Replayed:
     r"""What a private build computes from a graph if its queries get given answers.
 
@@ -49,10 +72,16 @@ class Replayed:
         results (dict[str, torch.Tensor], optional): What is computed from the
             answers and released. It must not depend on the graph in any other
             way. (default: none)
+        rows (tuple[torch.Tensor, ...], optional): The tokens, labels and scenes of
+            the trees that DP-SGD learns from. (default: none)
+        trees (LedgerTrees, optional): The same trees by node, if DP-SGD learns from
+            them. (default: :obj:`None`)
     """
 
     answers: Sequence[LedgerAnswer]
     results: dict[str, Tensor] = field(default_factory=dict)
+    rows: tuple[Tensor, ...] = ()
+    trees: LedgerTrees | None = None
 
 
 # Computes all answers on a graph, which may lack a node or an edge of the source. Every query that
@@ -85,6 +114,14 @@ def replay_of(
         exact, released = (x.double() * answer.grid for x in (answer.exact, answer.released))
         return LedgerAnswer(answer.name, entry.noise.sigma, entry.changes[unit], exact, released)
 
+    def trees(graph: Source, rows: tuple[Tensor, ...]) -> LedgerTrees | None:
+        if not rows:
+            return None
+        tokens, y, _ = rows
+        table = torch.full((int(graph.data.num_nodes or 0), tokens.size(1) + 1), -1)
+        table[graph.root] = torch.cat([tokens, y[:, None]], dim=1).long()
+        return LedgerTrees(DP_SGD, entries[DP_SGD].changes[unit], table)
+
     def run(graph: Source) -> Replayed:
         with tempfile.TemporaryDirectory(prefix='cgt-replay-') as folder:
             cpu = torch.device('cpu')
@@ -93,6 +130,7 @@ def replay_of(
             pipeline.ledger = ledger
             pipeline.plan = replace(plan, config=replace(pipeline.promise, form=facts['form']))
             found = pipeline.replay(with_declared_labels(graph, config), answers)
-        return Replayed([known(answer) for answer in found.answers], found.results)
+        known_answers = [known(answer) for answer in found.answers]
+        return Replayed(known_answers, found.results, found.rows, trees(graph, found.rows))
 
     return run

@@ -19,11 +19,12 @@ LEVEL = 1e-4  # the probability of a false alarm, over all tests of one audit
 # Two independent values of noise on a grid of 2^-20 standard deviations are equal with a
 # probability of 2^-20 / (2 sqrt(pi)); values that are as close as this count as equal.
 CLOSE, COLLISION = 1e-8, 2.0**-20 / (2 * math.sqrt(math.pi))
-TOO_LITTLE, TOO_MUCH, NOT_FRESH, NOT_NORMAL = (
+TOO_LITTLE, TOO_MUCH, NOT_FRESH, NOT_NORMAL, DEPENDS = (
     'too little noise',
     'more noise than the ledger states, which wastes budget',
     'the noise is not independent',
     'the noise is not Gaussian with mean zero',
+    'the noise depends on the data: gradients are clipped or weighted in another way than stated',
 )
 
 
@@ -110,7 +111,9 @@ class Residuals:
         return {'level': self.level, 'tests': [asdict(t) for t in self.tests]}
 
 
-def audit_noise(answers: Iterable[LedgerAnswer], level: float = LEVEL) -> Residuals:
+def audit_noise(
+    answers: Iterable[LedgerAnswer], level: float = LEVEL, more: Sequence[NoiseTest] = ()
+) -> Residuals:
     r"""Tests the noise of all answers.
 
     The residuals of each entry are tested against a standard normal distribution
@@ -124,6 +127,7 @@ def audit_noise(answers: Iterable[LedgerAnswer], level: float = LEVEL) -> Residu
         answers (list[LedgerAnswer]): The answers of one build, in order.
         level (float, optional): The probability that a correct build fails any
             test. (default: :obj:`1e-4`)
+        more (list[NoiseTest], optional): Further tests. (default: none)
     """
     entries: dict[str, list[np.ndarray]] = defaultdict(list)
     for answer in answers:
@@ -138,7 +142,7 @@ def audit_noise(answers: Iterable[LedgerAnswer], level: float = LEVEL) -> Residu
     tests += [_auto_test(name, z) for name, z in parts if z.size > 1]
     for (first, a), (second, b) in combinations(parts, 2):
         tests += _cross_tests(first if first == second else f'{first} / {second}', a, b)
-    return Residuals(tests, len(entries), level)
+    return Residuals([*tests, *more], len(entries), level)
 
 
 def residual_of(answer: LedgerAnswer) -> np.ndarray:

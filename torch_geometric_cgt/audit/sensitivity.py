@@ -151,6 +151,8 @@ def largest_changes(base: Replayed, others: Iterable[tuple[str, Replayed]]) -> S
     largest: dict[str, LargestChange] = {}
     for answer in base.answers:
         largest.setdefault(answer.name, LargestChange(answer.name, answer.bound, 0.0, '', 0))
+    if (trees := base.trees) is not None:
+        largest[trees.name] = LargestChange(trees.name, trees.bound, 0.0, '', 0)
     num_units, leaks = 0, dict[str, str]()
     for unit, other in others:
         num_units += 1
@@ -159,17 +161,22 @@ def largest_changes(base: Replayed, others: Iterable[tuple[str, Replayed]]) -> S
             raise ValueError(
                 f'Without {unit}, other queries were asked than on the source: {names}'
             )
-        for one, two in zip(base.answers, other.answers, strict=True):
-            change = float((one.exact.double() - two.exact.double()).norm())
-            if change > largest[one.name].change or not largest[one.name].unit:
-                largest[one.name] = replace(largest[one.name], change=change, unit=unit)
+        changes = [
+            (one.name, float((one.exact.double() - two.exact.double()).norm()))
+            for one, two in zip(base.answers, other.answers, strict=True)
+        ]
+        if trees is not None and other.trees is not None:  # the entry is a number of trees
+            changes.append((trees.name, float(trees.num_changed(other.trees))))
+        for name, change in changes:
+            if change > largest[name].change or not largest[name].unit:
+                largest[name] = replace(largest[name], change=change, unit=unit)
         for name, value in base.results.items():
             if not _is_same(value, other.results[name]):
                 leaks.setdefault(name, unit)
     if not (largest and num_units):
         raise ValueError('There is nothing to compare: no answer, or no neighbour of the source')
-    changes = [replace(change, num_units=num_units) for change in largest.values()]
-    return Sensitivity(changes, leaks)
+    found = [replace(change, num_units=num_units) for change in largest.values()]
+    return Sensitivity(found, leaks)
 
 
 def _is_same(one: Tensor, two: Tensor) -> bool:

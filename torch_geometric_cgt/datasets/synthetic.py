@@ -49,6 +49,7 @@ from torch_geometric_cgt.release import (
     write_cache,
 )
 from torch_geometric_cgt.sampler import TreeNeighborSampler
+from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.checks import check_memory
 from torch_geometric_cgt.utils.distributed import World, join_world, resolve_device
 from torch_geometric_cgt.utils.files import require_writable
@@ -177,6 +178,7 @@ class SyntheticCGTDataset(Dataset):
         self.cluster: Tensor | None = None if built is None else built.cluster
         self.history: dict[str, Any] | None = None if built is None else built.history
         self.answers: dict[str, list[Answer]] = {} if built is None else built.answers
+        self.steps: KeptSteps | None = None if built is None else built.steps
 
     @property
     def generator(self) -> CGTGenerator | TreeModel | None:

@@ -25,6 +25,7 @@ from torch_geometric_cgt.privacy import Entry, Gaussian, Queries
 from torch_geometric_cgt.privacy.noise import SampledGaussian, SystemRandom
 from torch_geometric_cgt.training import FitConfig, fit
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately
+from torch_geometric_cgt.training.kept_steps import KeptSteps
 
 DP_SGD = 'gradients of whole trees'
 SHARES = {'roots': 0.1, 'scenes': 0.05, 'gradients': 0.85}
@@ -143,6 +144,8 @@ class PrivateGenerator(PrivateTreeModel):
         super().__init__(num_tokens, num_classes, num_neighbors, entries)
         self.num_trees = num_trees
         self.training_config = config
+        self.kept: KeptSteps | None = None  # of the training, not private and no part of the model
+        self.rows: tuple[Tensor, ...] = ()  # tokens, labels and scenes of a replay, not private
         self.generator = self.training_config.make_generator(
             num_tokens, num_classes, self.num_neighbors, num_classes
         )
@@ -168,13 +171,15 @@ class PrivateGenerator(PrivateTreeModel):
         noise = next(entry.noise for entry in queries.entries if entry.name == DP_SGD)
         assert isinstance(noise, SampledGaussian)
         scene = self.scenes.fit(tokens, y, queries)  # not private
-        if queries.replay is not None:  # steps have no answers that could be used again
+        if queries.replay is not None:  # an audit computes the steps that were kept
+            self.rows = (tokens, y, scene)
             return
         rng = (
             SystemRandom() if generator is None else np.random.default_rng(generator.initial_seed())
         )
         model, config = self.generator.to(context.device), self.training_config
-        fit_privately(model, tokens, y, scene, noise, config, rng, context.log).cpu()
+        self.kept = fit_privately(model, tokens, y, scene, noise, config, rng, context.log)
+        model.cpu()
         self.is_fitted.fill_(True)
         draws = torch.Generator().manual_seed(0)  # public: it samples from the private model
         self.scenes.unfold(lambda label, scene: self.sample(label, draws, scene))

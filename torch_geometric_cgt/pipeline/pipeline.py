@@ -21,6 +21,7 @@ from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.pipeline.workspace import TokenShards, once
 from torch_geometric_cgt.privacy import Answer, Entry, Ledger
 from torch_geometric_cgt.training import FitConfig
+from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.seeds import derive_seed
@@ -194,6 +195,8 @@ class Build:
             ``[F, d]``, if the codebook is projected.
         answers (dict, optional): The noisy answers of each stage of a private
             build, for audits. They are not released.
+        steps (KeptSteps, optional): Some steps of DP-SGD, for audits. They are
+            not released.
     """
 
     trees: TokenTrees
@@ -206,6 +209,7 @@ class Build:
     seen: dict[str, Tensor] = field(default_factory=dict)
     projection: Tensor | None = None
     answers: dict[str, list[Answer]] = field(default_factory=dict)
+    steps: KeptSteps | None = None
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,10 @@ from torch_geometric_cgt.privacy.queries import from_tensors, to_tensors
 from torch_geometric_cgt.privacy.stated_ledger import read_ledger
 from torch_geometric_cgt.sampler import sample_trees
 from torch_geometric_cgt.sampler.stable_edges import stable_children, unroll_trees
+from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.seeds import derive_seed
 
-ANSWER = 'answer'  # prefix of the answers in the file of a stage
+ANSWER, STEPS = 'answer', 'step'  # prefixes in the file of a stage: answers, steps of DP-SGD
 SPLITS = (0, 1, 2, 4)  # none, training, validation, test; a node in several counts for the first
 
 
@@ -47,10 +48,14 @@ class Replay:
             answers and released, or from which the release is sampled. It must
             not depend on the data in any other way: with the same answers, it
             is the same for every source.
+        rows (tuple[torch.Tensor, ...]): The tokens, labels and scenes of the trees
+            that DP-SGD learns from; empty for other models. They are **not**
+            private.
     """
 
     answers: list[Answer]
     results: dict[str, Tensor]
+    rows: tuple[Tensor, ...] = ()
 
 
 class PrivatePipeline(Pipeline):
@@ -74,6 +79,7 @@ class PrivatePipeline(Pipeline):
     seen: dict[str, Tensor]  # private results from which the codebook is computed
     answers: dict[str, list[Answer]]  # of the queries of each stage
     replays: dict[str, list[Answer]] | None = None  # answers that are used instead of new noise
+    steps: KeptSteps | None = None  # of DP-SGD
     trees: TokenTrees
 
     def __init__(self, source: Source, config: BuildConfig, *args: Any, **kwargs: Any) -> None:
@@ -127,6 +133,7 @@ class PrivatePipeline(Pipeline):
             seconds=self.seconds,
             seen=self.seen,
             answers=self.answers,
+            steps=self.steps,
             projection=self.projection,
         )
 
@@ -253,11 +260,17 @@ class PrivatePipeline(Pipeline):
         )
         queries = self.ask('fit', 'computation graphs', 'sequence model')
         self.model.fit(trees, FitContext(device=self.device, log=self.log, queries=queries))
-        return self.keep('fit', dict(self.model.cpu().state_dict()))
+        tensors = dict(self.model.cpu().state_dict())
+        if isinstance(self.model, PrivateGenerator) and self.model.kept is not None:
+            tensors |= self.model.kept.to_tensors(STEPS)
+        return self.keep('fit', tensors)
 
     def take_weights(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         self.remember('fit', tensors, facts)
-        own = {name: value for name, value in tensors.items() if not name.startswith(ANSWER)}
+        has_steps = any(name.startswith(f'{STEPS}.') for name in tensors)
+        self.steps = KeptSteps.from_tensors(tensors, STEPS) if has_steps else None
+        kept = (f'{ANSWER}.', f'{STEPS}.')
+        own = {name: value for name, value in tensors.items() if not name.startswith(kept)}
         self.model.load_state_dict(own)
 
     def draw_tokens(self) -> Tensor:
@@ -285,7 +298,8 @@ class PrivatePipeline(Pipeline):
     def replay(self, source: Source, answers: dict[str, list[Answer]]) -> Replay:
         r"""Runs all stages that read the data again, with the given answers in place
         of new noise. Nothing is released. The exact results of the queries are
-        **not** private. Steps of DP-SGD are not run again.
+        **not** private. Steps of DP-SGD are not run again, but the trees that they
+        learn from are returned.
 
         Args:
             source (Source): The source, or the source without one unit.
@@ -302,9 +316,10 @@ class PrivatePipeline(Pipeline):
                 tensors, facts = stage.run()
                 asked += other.answers[stage.name]
                 stage.take(tensors, facts)
+        rows = other.model.rows if isinstance(other.model, PrivateGenerator) else ()
         results = {'counts': other.counts, 'codebook': other.codebook}
         results |= {f'model.{name}': v for name, v in other.model.state_dict().items()}
-        return Replay(asked, results)
+        return Replay(asked, results, rows)
 
     def sample_release(self) -> None:
         r"""Generates the trees of the release. Labels and splits are drawn from the

@@ -24,6 +24,7 @@ from torch_geometric_cgt.release.card import K_ANONYMITY, Card, check_private_ca
 from torch_geometric_cgt.release.checks import check_card, check_groups, tensor_specs
 from torch_geometric_cgt.release.signature import SUFFIX, PublicKey, sign, verify_signature
 from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
+from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.files import (
     atomic_folder,
     check_sealed_files,
@@ -45,7 +46,7 @@ from torch_geometric_cgt.version import __version__
 TENSORS, CARD, README = 'release.safetensors', 'card.json', 'README.md'
 SIGNATURE = f'{CARD}{SUFFIX}'
 PRIVATE_TENSORS, PRIVATE_CARD = 'private.safetensors', 'private.json'
-ANSWERS = 'answers'  # to the queries of a private build
+ANSWERS, STEPS = 'answers', 'steps'  # of a private build: answers to queries, steps of DP-SGD
 # What computing with the numbers of an altered card can raise.
 REFUSED = (
     ArithmeticError,
@@ -360,6 +361,8 @@ def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build)
         kept, facts = to_tensors(answers, f'{ANSWERS}.{stage}')
         tensors |= kept
         history.setdefault(ANSWERS, {})[stage] = facts
+    if build.steps is not None:
+        tensors |= build.steps.to_tensors(STEPS)
     with atomic_folder(folder) as draft:
         write_release(draft, make_release(source, config, build))
         write_tensors(draft / PRIVATE_TENSORS, {**tensors, 'cluster': build.cluster})
@@ -382,7 +385,10 @@ def read_cache(folder: Path) -> tuple[Release, Build]:
             stage: from_tensors(tensors, facts, f'{ANSWERS}.{stage}')
             for stage, facts in history.get(ANSWERS, {}).items()
         }
-        tensors = {name: v for name, v in tensors.items() if not name.startswith(ANSWERS)}
+        has_steps = any(name.startswith(f'{STEPS}.') for name in tensors)
+        steps = KeptSteps.from_tensors(tensors, STEPS) if has_steps else None
+        kept = (f'{ANSWERS}.', f'{STEPS}.')
+        tensors = {name: v for name, v in tensors.items() if not name.startswith(kept)}
         kind = TREE_MODELS[history.get('form', TransformerModel.name)]
         model = kind(**history['generator']).eval()
         # Version 0.1.0 wrote weights without the prefix 'model.', and no form for a Transformer.
@@ -400,6 +406,7 @@ def read_cache(folder: Path) -> tuple[Release, Build]:
             history['fit'],
             projection=release.projection,
             answers=answers,
+            steps=steps,
         )
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CorruptFileError(f"'{folder}' does not hold a consistent build: {error}") from error

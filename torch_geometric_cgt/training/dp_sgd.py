@@ -18,6 +18,7 @@ from torch_geometric_cgt.nn import CGTGenerator
 from torch_geometric_cgt.nn.two_stream import factorised_layout
 from torch_geometric_cgt.nn.vocabulary import FlatVocabulary, log_softmax
 from torch_geometric_cgt.privacy.noise import SampledGaussian, SystemRandom
+from torch_geometric_cgt.training.kept_steps import KeptSteps, StepRecorder
 
 WARMUP = 0.05  # the share of all steps during which the learning rate rises
 AVERAGED = 0.5  # the share of all steps, at the end, whose weights are averaged
@@ -99,7 +100,7 @@ def fit_privately(
     config: DPSGDConfig | None = None,
     rng: np.random.Generator | SystemRandom | None = None,
     log: bool = True,
-) -> CGTGenerator:
+) -> KeptSteps:
     r"""Trains a generator with DP-SGD (Abadi et al., 2016), on :obj:`opacus`.
 
     Each step contains each tree with the same probability, independently of
@@ -126,6 +127,10 @@ def fit_privately(
             noise. Whoever knows its seed can remove the noise. By default,
             the operating system. (default: :obj:`None`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
+
+    Returns:
+        Some of the steps, for an audit by the owner of the data. They are **not**
+        private.
     """
     config = config or DPSGDConfig()
     rng = rng or SystemRandom()
@@ -137,12 +142,15 @@ def fit_privately(
     adam = torch.optim.Adam(generator.parameters(), lr=config.lr)
     optimizer = make_optimizer(adam, noise.noise_multiplier, config.clip, rng)
     average = WeightAverage(generator)
+    recorder = StepRecorder(generator, adam, steps, y.numel())
     with tqdm(total=steps, desc='dp-sgd', unit='step', disable=not log) as bar:
         for step in range(steps):
             for group in optimizer.param_groups:
                 group['lr'] = config.lr * _schedule(step, steps)
             batch = sample_batch(y.numel(), noise.sampling_probability, rng).to(device)
+            recorder.start(step, batch)
             noisy_step(model, optimizer, data, batch, config.physical_batch_size)
+            recorder.finish(step)
             if step >= (1 - AVERAGED) * steps:
                 average.add(generator)
             bar.update()
@@ -150,7 +158,31 @@ def fit_privately(
     average.copy_to(generator)
     if not all(bool(value.isfinite().all()) for value in generator.parameters()):
         raise NotFiniteError(f'The weights are not finite after {steps} steps of DP-SGD')
-    return generator.eval()
+    generator.eval()
+    return recorder.kept()
+
+
+def clipped_sum(
+    generator: CGTGenerator, data: Sequence[Tensor], batch: Tensor, config: DPSGDConfig
+) -> Tensor:
+    r"""The sum of the clipped gradients of some trees without noise, ``[P]``, as a
+    step computes it. It is **not** private. The weights do not change.
+
+    Args:
+        generator (CGTGenerator): The model.
+        data (list[torch.Tensor]): The tokens, labels and scenes of all trees.
+        batch (torch.Tensor): The trees.
+        config (DPSGDConfig): How to train.
+    """
+    still = torch.optim.SGD(generator.parameters(), lr=0.0)
+    optimizer = make_optimizer(still, 0.0, config.clip, SystemRandom())
+    model = clip_per_tree(PerTreeLogProb(generator.train()), config.clip)
+    noisy_step(model, optimizer, data, batch, config.physical_batch_size)
+    found = torch.cat([w.grad.flatten() for w in generator.parameters() if w.grad is not None])
+    optimizer.zero_grad()
+    model.to_standard_module()
+    generator.eval()
+    return found
 
 
 class PerTreeLogProb(nn.Module):
