@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from torch_geometric_cgt.benchmark import (
     evaluation,
 )
 from torch_geometric_cgt.benchmark.zoo import train_zoo
+from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.data.token_trees import SparseRows
 from torch_geometric_cgt.report.html_pages import render_evaluation
 from torch_geometric_cgt.report.report_files import write_evaluation
 
@@ -45,6 +48,26 @@ def test_every_column_has_every_model_and_seed(evaluated):
     for counts in evaluated['histograms'].values():
         assert {sum(c) for c in counts.values()} == {120}
     json.dumps(evaluated, allow_nan=False)
+
+
+def test_views_are_scored_in_every_column(evaluated, graph):
+    assert {'root', 'children', '2 hops', 'maximum', 'layers apart'} < set(evaluated['views'])
+    for scores in evaluated['views'].values():
+        assert list(scores) == ['original', 'quantized', 'generated']
+        assert all(0 <= score <= 1 for score in scores.values())
+    assert '<h2 id="views">' in render_evaluation(evaluated)
+
+
+def test_sparse_and_dense_features_have_the_same_views():
+    rng = torch.Generator().manual_seed(0)
+    x = (torch.rand(50, 8, generator=rng) < 0.3).float()
+    tokens = torch.randint(50, (400, 3), generator=rng)
+    y = x[tokens[:, 0], 0].long() + x[tokens[:, 1], 1].long()
+    split = torch.where(torch.arange(400) % 2 == 0, 1, 4)
+    trees = TokenTrees(tokens, y, split, 50, 3, TreeShape.of([2]), x=x)
+    sparse = replace(trees, x=SparseRows.from_matrix(x))
+    dense, other = (evaluation.compared_views({'a': own}) for own in (trees, sparse))
+    assert {view: pytest.approx(scores, abs=0.02) for view, scores in dense.items()} == other
 
 
 def test_a_release_has_no_quantized_column(graph, dataset, tmp_path):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import torch
 from tqdm import tqdm
 
 from torch_geometric_cgt.benchmark.gnn_training import (
@@ -38,9 +39,12 @@ from torch_geometric_cgt.benchmark.zoo import (
 )
 from torch_geometric_cgt.benchmark.zoo_models import MAKERS
 from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.data.token_trees import matrix_of
+from torch_geometric_cgt.data.view_probes import probe_table, used_tokens, view_scores
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
 from torch_geometric_cgt.pipeline.source import Source, check_source
 
+VIEW_ROOTS = 4_000  # maximum number of trees that probes of views learn from
 CEILING_SEED = 1000  # added to the seed of training
 # The columns of models that are trained on one graph and tested on the original.
 TRANSFER = {'generated': 'transfer', 'quantized': 'quantized transfer'}
@@ -58,8 +62,8 @@ class Evaluation:
         wasserstein (dict): Distances by statistic and pair of columns.
         metric (str): What a score is, :obj:`"accuracy"` or :obj:`"roc_auc"`.
         floor (list[str]): Models that do not count in comparisons.
-        views (dict): The accuracy of a linear probe by view of a tree and
-            column, if it was measured.
+        views (dict): The score of a linear probe by view of a tree and column: its accuracy,
+            or the area under the ROC curve for two labels.
     """
 
     models: list[str]
@@ -220,6 +224,7 @@ def evaluate_dataset(
                 trees = compared_trees(checked, dataset, run)
             if run == 0:
                 _add_statistics(out, trees)
+                out.views = compared_views(trees)
             if zoo and checked is not None:
                 trees = _with_ceiling(trees, checked, dataset, run)
             score = scores_of(trees, config, run)
@@ -227,6 +232,22 @@ def evaluate_dataset(
                 for column, value in score(name).items():
                     out.scores.setdefault(column, {}).setdefault(name, []).append(value)
                 bar.update()
+    return out
+
+
+def compared_views(trees: dict[str, TokenTrees]) -> dict[str, dict[str, float]]:
+    r"""The score of a linear probe on each view of some trees, by view and column.
+
+    Args:
+        trees (dict[str, TokenTrees]): The trees of each column, with features.
+    """
+    out: dict[str, dict[str, float]] = {}
+    for column, own in trees.items():
+        rng = torch.Generator().manual_seed(0)
+        some = own.select(torch.randperm(len(own), generator=rng)[:VIEW_ROOTS])
+        used, x = used_tokens(some, matrix_of(own.features))
+        for view, score in view_scores(used, probe_table(x)).items():
+            out.setdefault(view, {})[column] = score
     return out
 
 

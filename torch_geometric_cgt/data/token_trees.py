@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_geometric_cgt.data.tree import Forest, TreeShape, build_forest
-from torch_geometric_cgt.utils.rows import to_csr
+from torch_geometric_cgt.utils.rows import csr_matrix, to_csr
 
 VALIDATE_BLOCK = 1 << 21  # slots per block
 MASKS = ('train_mask', 'val_mask', 'test_mask')
@@ -55,6 +55,14 @@ class SparseRows:
 
 
 Rows = Tensor | SparseRows
+
+
+def matrix_of(rows: Rows) -> Tensor:
+    r"""Rows as a dense or CSR matrix."""
+    if isinstance(rows, Tensor):
+        return rows
+    shape = torch.Size([rows.size(0), rows.size(1)])
+    return csr_matrix(rows.ptr, rows.column, rows.value, shape)
 
 
 @dataclass(frozen=True)
