@@ -80,6 +80,7 @@ def test_a_release_has_no_quantized_column(graph, dataset, tmp_path):
 def test_what_may_be_published_follows_from_the_release_alone(dataset, tmp_path):
     result = evaluate_dataset(None, [dataset], ['SGC'], QUICK, log=False, publishable=True)
     assert list(result.scores) == ['generated']
+    assert all(list(scores) == ['generated'] for scores in result.views.values())
     assert result.to_dict()['agreement'] == result.wasserstein == {}
     assert result.text().split() == ['generated', 'SGC', f'{result.mean("generated")[0]:.3f}']
     dataset.save(tmp_path / 'release')
@@ -167,7 +168,9 @@ def test_the_zoo_has_a_ceiling(zoo, dataset):
     json.dumps(content, allow_nan=False)
     page = render_evaluation({'card': dataset.card, **content})
     assert 'id="judged"' in page and 'Ceiling' in page and 'floor: features shuffled' in page
-    assert 'id="probes"' not in page
+    assert 'id="probes"' in page
+    unmeasured = render_evaluation({'card': dataset.card, **content, 'views': {}})
+    assert 'id="probes"' not in unmeasured
     assert 'over 3 models (means of' in ' '.join(page.split())
     assert 'quantized transfer' in zoo.text()
 

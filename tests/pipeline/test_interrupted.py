@@ -30,7 +30,7 @@ def content(folder) -> dict:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize('phase', ['fit', 'sample', 'write'])
+@pytest.mark.parametrize('phase', ['fit', 'match_views', 'write_trees', 'write'])
 def test_an_interrupted_build_goes_on_where_it_stopped(
     graph, quick, finished_build, monkeypatch, phase
 ):
@@ -59,7 +59,7 @@ FRESH = FitConfig(epochs=2, batch_size=32, resume=False)
 @pytest.mark.parametrize('change', [{'fit': FRESH}, {'force_reload': True}])
 def test_an_interrupted_build_can_be_thrown_away(graph, quick, monkeypatch, change):
     with monkeypatch.context() as patch:
-        patch.setattr(KAnonymousPipeline, 'sample', interrupted)
+        patch.setattr(KAnonymousPipeline, 'write_trees', interrupted)
         with pytest.raises(KeyboardInterrupt):
             SyntheticCGTDataset(graph, **quick)
     calls, quantize = [], KAnonymousPipeline.quantize

@@ -8,6 +8,7 @@ from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.pipeline import BuildConfig
 from torch_geometric_cgt.quantizer import cluster_means, protected_means, value_support
+from torch_geometric_cgt.quantizer.protected_means import unsupported
 
 
 @pytest.mark.parametrize(
@@ -82,9 +83,12 @@ def bag_of_words():
 def test_the_codebook_of_a_build_is_protected(quick):
     graph = bag_of_words()
     dataset = SyntheticCGTDataset(graph, **quick)
-    support = value_support(graph.x, dataset.cluster, len(dataset.codebook))
-    assert ((support > 0) & (support < 5)).any() and not dataset.codebook[support < 5].any()
-    assert set(dataset.codebook.unique().tolist()) <= {0.0, 0.5, 1.0}
+    arguments = (graph.x, dataset.cluster, len(dataset.codebook))
+    support, rare = value_support(*arguments), unsupported(*arguments, 5)
+    assert ((support > 0) & rare).any() and not dataset.codebook[rare].any()
+    assert set(dataset.codebook[support >= 5].unique().tolist()) <= {0.0, 0.5, 1.0}
+    of_neighbours = dataset.codebook[support < 5] * 8  # multiples of a quarter of the rounding
+    assert torch.equal(of_neighbours, of_neighbours.round())
     expected = protected_means(graph.x, dataset.cluster, len(dataset.codebook), 5, 0.5)
     assert torch.equal(dataset.codebook, expected)
     assert (dataset.privacy.min_value_support, dataset.privacy.rounding) == (5, 0.5)

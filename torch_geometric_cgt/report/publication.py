@@ -18,7 +18,8 @@ def publication_of(evaluation: dict[str, Any]) -> dict[str, Any]:
     """
     found = [column for column in SOURCE_COLUMNS if column in evaluation['scores']]
     parts = [f'the accuracies {", ".join(found)}'] if found else []
-    if evaluation.get('views'):
+    views = evaluation.get('views', {})
+    if any(set(SOURCE_COLUMNS) & scores.keys() for scores in views.values()):
         parts.append('the accuracies of views')
     if any(set(SOURCE_COLUMNS) & counts.keys() for counts in evaluation['histograms'].values()):
         parts.append('the histograms of the source and the distances to them')
