@@ -168,12 +168,17 @@ def in_order(found: dict, order: list[str]) -> list:
 def write_page(path: Path, cells: list[dict], order: list[str]) -> str:
     r"""Writes all tables and returns the page."""
     parts = {
-        ATTACK: attack_table,
-        SIZES: sizes_table,
-        PERSON: person_table,
-        QUANTIZED: quantized_table,
-        GENERATED: generated_table,
+        'attack': (ATTACK, attack_table),
+        'sizes': (SIZES, sizes_table),
+        'person': (PERSON, person_table),
+        'quantized': (QUANTIZED, quantized_table),
+        'generated': (GENERATED, generated_table),
     }
-    page = HEAD + ''.join(f'{words}\n{make(cells, order)}' for words, make in parts.items())
+    measured = {cell['part'] for cell in cells}
+    page = HEAD + ''.join(
+        f'{words}\n{make(cells, order)}'
+        for part, (words, make) in parts.items()
+        if part in measured
+    )
     path.write_text(page)
     return page

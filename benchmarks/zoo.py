@@ -2,6 +2,7 @@ r"""The zoo of GNNs on original, quantized and generated graphs.
 
     python benchmarks/zoo.py --sources Cora,Actor --seeds 0 1 2 --tag now --cells cells.jsonl
     python benchmarks/zoo.py --cells cells.jsonl --show
+    python benchmarks/zoo.py --cells docs/results/zoo.jsonl --page > table.md
 
 A graph keeps `--roots` random roots; all its nodes stay neighbours. The paper's graphs are split
 50/10/40 by seed (largest component), the heterophilous ones by their own splits. The ceiling is the
@@ -223,6 +224,39 @@ def show(cells: list[dict], metric: str | None) -> None:
         print(f'  {tag:10}{column:10}' + '  '.join(parts))
 
 
+def page(cells: list[dict], metric: str | None) -> None:
+    r"""Prints the measures of each graph and tag as a Markdown table."""
+    header = 'graph|compared with the original|seeds|MSE|x ceiling|bias|Spearman|regret|transfer'
+    print(f'| {" | ".join(header.split("|"))} |')
+    print('|---|---|---|---|---|---|---|---|---|')
+    shown = set()
+    for (name, tag), scores in tables(cells, metric).items():
+        models = list(next(iter(scores.values())))
+        if 'original' not in scores or 'generated' not in scores or not models:
+            continue
+        num_seeds = len(next(iter(scores['original'].values())))
+        judged = [c for c in (CEILING, 'quantized', 'generated') if c in scores]
+        _, verdicts = judge(scores, judged, FLOOR)
+        for column, v in verdicts.items():
+            if column == CEILING and name in shown:
+                continue
+            rank = v.correlations.get('spearman')
+            transfer = scores.get(f'{column} transfer')
+            row = [
+                name,
+                column if column == CEILING else f'{column}, {tag}',
+                str(num_seeds),
+                f'{v.mse:.5f}',
+                number(v.multiple, 1),
+                f'{v.bias:+.3f}',
+                'not resolved' if rank is None else interval(rank),
+                f'{v.regret:.3f}',
+                '' if transfer is None else f'{mean_of(transfer, models):.3f}',
+            ]
+            print(f'| {" | ".join(row)} |')
+        shown.add(name)
+
+
 def mean_of(scores: dict[str, list[float]], models: list[str]) -> float:
     runs = [score for model in models if model not in FLOOR for score in scores[model]]
     return sum(runs) / len(runs)
@@ -257,10 +291,14 @@ def main() -> None:
     parser.add_argument('--metric', choices=['accuracy', 'roc_auc'], help='of binary graphs')
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
+    parser.add_argument('--page', action='store_true', help='print a Markdown table, run nothing')
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
     cells = read_cells(args.cells)
+    if args.page:
+        page(cells, args.metric)
+        return
     if not args.show:
         run(args, cells)
     show(cells, args.metric)
