@@ -205,10 +205,11 @@ def test_stores_feed_a_neighbor_loader_by_hand(graph, cached):
     assert sum(batch.num_nodes for batch in loader) == data.num_nodes
 
 
-def test_progress_names_the_four_phases(graph, quick, capsys):
+def test_progress_names_the_phases(graph, quick, capsys):
     SyntheticCGTDataset(graph, **{**quick, 'log': True})
     shown = capsys.readouterr().err
-    assert all(phase in shown for phase in ['quantize', 'encode', 'fit', 'sample', 'holdout='])
+    phases = ['quantize', 'encode', 'fit', 'match views', 'sample', 'holdout=']
+    assert all(phase in shown for phase in phases)
     SyntheticCGTDataset(graph, **{**quick, 'seed': 5})
     assert capsys.readouterr().err == ''
 

@@ -15,7 +15,7 @@ Some of them are shared by all labels, so that rare labels borrow from the other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -186,7 +186,12 @@ class ViewTilt:
         self.weight, self.class_weight = lam.detach(), class_lam.detach()
 
     def calibrate(
-        self, aim: dict[str, float], table: Tensor, pool: CandidatePool, is_release: bool = False
+        self,
+        aim: dict[str, float],
+        table: Tensor,
+        pool: CandidatePool,
+        is_release: bool = False,
+        callback: Callable[[], None] | None = None,
     ) -> ViewMatch:
         r"""Changes the parameters until probes that are trained on selected
         trees score as on the source, for all views at once.
@@ -203,6 +208,8 @@ class ViewTilt:
                 candidates. If so, the selection whose scores are closest to the
                 aim is kept. With a few thousand trees, scores of selections
                 vary by one or two per cent. (default: :obj:`False`)
+            callback (callable, optional): Called after each round.
+                (default: :obj:`None`)
         """
         names = view_names(pool.trees.shape)
         match = ViewMatch(aim=dict(aim), candidates=pool.size)
@@ -223,6 +230,8 @@ class ViewTilt:
             error = float(gap.square().mean())
             if not is_release and error < best_error:
                 best, best_error = (self.weight, 0), error
+            if callback is not None:
+                callback()
             if round_ == MAX_ROUNDS:
                 break
             self.weight = self._step(gap, score, made, pool.size)
@@ -314,6 +323,7 @@ def match_views(
     codebook: Tensor,
     pool: CandidatePool,
     is_release: bool = False,
+    callback: Callable[[], None] | None = None,
 ) -> tuple[ViewTilt, ViewMatch]:
     r"""Learns which candidates to keep, so that views of generated trees are as
     in the source: first the means of statistics of its token trees, then the
@@ -334,6 +344,8 @@ def match_views(
         pool (CandidatePool): Generated candidates.
         is_release (bool, optional): See :meth:`ViewTilt.calibrate`.
             (default: :obj:`False`)
+        callback (callable, optional): Called after each of the
+            :obj:`MAX_ROUNDS` + 1 rounds of calibration. (default: :obj:`None`)
     """
     table = probe_table(codebook)
     quantized = [trees.map_tokens(cluster, codebook.size(0)) for trees in real]
@@ -351,7 +363,7 @@ def match_views(
     # All trees of a root are in one fold.
     fold = random_folds(len(real[0]), seeded(pool.seed, 'roots')).repeat(len(real))
     tilt = ViewTilt.fit(source, fold, table, pool)
-    return tilt, tilt.calibrate(aim, table, pool, is_release)
+    return tilt, tilt.calibrate(aim, table, pool, is_release, callback)
 
 
 def random_folds(num_trees: int, rng: torch.Generator) -> Tensor:

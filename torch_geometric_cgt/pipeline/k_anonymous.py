@@ -16,7 +16,13 @@ from torch_geometric_cgt.data import InNeighbors, TokenTrees, masks_of
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
 from torch_geometric_cgt.models.scenes import SceneTable, draw_roots
-from torch_geometric_cgt.models.view_tilt import CandidatePool, ViewMatch, ViewTilt, match_views
+from torch_geometric_cgt.models.view_tilt import (
+    MAX_ROUNDS,
+    CandidatePool,
+    ViewMatch,
+    ViewTilt,
+    match_views,
+)
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share
 from torch_geometric_cgt.pipeline.workspace import Outcome
@@ -230,13 +236,17 @@ class KAnonymousPipeline(Pipeline):
         num_draws = max(2, min(MAX_CALIBRATION_DRAWS, CALIBRATION_TREES // size))
         real = [self.real_trees(index, rng) for _ in range(num_draws)]
         is_release = size <= self.num_samples <= BLOCK
-        if is_release:  # a small release is selected from the candidates that are weighed here
-            pool = self.candidates(*self.release_roots(), self.seed('sample'))
-        else:
-            pool = self.candidates(*draw_roots(self.y, self.split, size, rng), seed)
-        tilt, match = match_views(
-            real, self.source.data.x, self.cluster, self.codebook, pool, is_release
-        )
+        steps = MAX_ROUNDS + 2  # candidates are drawn, and then selected in rounds
+        with tqdm(total=steps, desc='match views', unit='step', disable=not self.log) as bar:
+            if is_release:  # a small release is selected from the candidates that are weighed here
+                pool = self.candidates(*self.release_roots(), self.seed('sample'))
+            else:
+                pool = self.candidates(*draw_roots(self.y, self.split, size, rng), seed)
+            bar.update()
+            x = self.source.data.x
+            tilt, match = match_views(
+                real, x, self.cluster, self.codebook, pool, is_release, bar.update
+            )
         return tilt.tensors(), match.to_dict()
 
     def take_tilt(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
