@@ -2,7 +2,7 @@ r"""The zoo of GNNs on original, quantized and generated graphs.
 
     python benchmarks/zoo.py --sources Cora,Actor --seeds 0 1 2 --tag now --cells cells.jsonl
     python benchmarks/zoo.py --cells cells.jsonl --show
-    python benchmarks/zoo.py --cells docs/results/zoo.jsonl --page > table.md
+    python benchmarks/zoo.py --cells docs/results/zoo.jsonl --page --seeds 1
 
 A graph keeps `--roots` random roots; all its nodes stay neighbours. The paper's graphs are split
 50/10/40 by seed (largest component), the heterophilous ones by their own splits. The ceiling is the
@@ -291,13 +291,15 @@ def main() -> None:
     parser.add_argument('--metric', choices=['accuracy', 'roc_auc'], help='of binary graphs')
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
-    parser.add_argument('--page', action='store_true', help='print a Markdown table, run nothing')
+    parser.add_argument(
+        '--page', action='store_true', help='print a Markdown table of --seeds, run nothing'
+    )
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
     cells = read_cells(args.cells)
     if args.page:
-        page(cells, args.metric)
+        page([cell for cell in cells if cell['seed'] in args.seeds], args.metric)
         return
     if not args.show:
         run(args, cells)
