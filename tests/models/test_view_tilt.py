@@ -58,7 +58,7 @@ def test_a_pool_like_the_source_is_hardly_tilted():
 
 
 def test_rare_labels_borrow_from_the_others():
-    """A label with few roots, of which too many agree by chance, is tilted as the others are."""
+    """A label with 40 roots is tilted as those with more than a thousand are."""
     source = trees_with_signal(0.7, 0.3, 0, n=4000)
     rare = (source.y == 2).nonzero().view(-1)[40:]
     keep = torch.ones(len(source), dtype=torch.bool)
