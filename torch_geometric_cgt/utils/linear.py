@@ -3,12 +3,13 @@ r"""Principal components of feature matrices, and fits of linear models."""
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from torch_geometric_cgt.utils.checks import as_matrix, check_memory, check_positive
@@ -83,9 +84,16 @@ def fit_linear(model: Any, z: np.ndarray, y: np.ndarray) -> None:
     The steps of its solver are too small to share: on busy cores, threads that
     wait for each other take ten times as long.
     """
-    with warnings.catch_warnings(), threadpool_limits(1, 'blas'):
+    one_thread = _threadpools().limit(limits=1, user_api='blas')
+    with warnings.catch_warnings(), one_thread:
         warnings.simplefilter('ignore', ConvergenceWarning)
         model.fit(z, y)
+
+
+@cache
+def _threadpools() -> ThreadpoolController:
+    r"""Finding the libraries takes as long as a small fit, so it is done once."""
+    return ThreadpoolController()
 
 
 def _mean(x: Tensor) -> Tensor:
