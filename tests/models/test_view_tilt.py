@@ -146,3 +146,20 @@ def test_a_tilt_that_was_written_selects_the_same_trees():
     again = ViewTilt.from_tensors(tilt.tensors(), source.shape)
     assert torch.equal(again.select(pool).tokens, tilt.select(pool).tokens)
     assert again.draw == 3 and is_train(source).any()
+
+
+def test_all_trees_of_a_root_are_in_one_fold(monkeypatch):
+    """Otherwise a probe would have seen the root in another draw of its neighbours."""
+    real, folds = [trees_with_signal(0.6, 0.3, seed=0, n=300)] * 3, []
+    fit = ViewTilt.fit
+
+    def spy(source, fold, *rest):
+        folds.append(fold)
+        return fit(source, fold, *rest)
+
+    monkeypatch.setattr(ViewTilt, 'fit', spy)
+    pool = pool_of(0.5, 0.3, groups=100)
+    match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
+    (fold,) = folds
+    assert torch.equal(fold[:300], fold[300:600]) and torch.equal(fold[:300], fold[600:])
+    assert set(fold.tolist()) == {0, 1, 2}
