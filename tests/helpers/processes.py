@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
-PRELOAD = ['torch_geometric_cgt.datasets', 'torch_geometric_cgt.audit', 'tests.helpers.tiny']
+PRELOAD = ['torch_geometric_cgt.benchmark.runner', 'tests.helpers.tiny']
 
 
 def imported() -> ForkServerContext:
