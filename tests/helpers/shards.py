@@ -8,7 +8,8 @@ import pytest
 
 OTHERS = 1.0  # seconds of a file that SECONDS does not name
 
-# Processor seconds of the slowest files. They balance the shards and need not be exact.
+# Rough seconds of the slowest files: of a run in one process, or estimates for files that became
+# cheaper since. They balance the shards and need not be exact.
 SECONDS = {
     'test_recorded_builds.py': 43,
     'benchmark/test_runner.py': 35,
