@@ -8,8 +8,10 @@ OUT ?= demo/$(SOURCE)
 # Idle threads sleep: a core that others use as well is not spun on.
 export OMP_WAIT_POLICY ?= PASSIVE
 BIN := $(VENV)/bin
+# Output of targets that run side by side is not mixed (GNU make 4 and later).
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: demo test test-slow test-native mutations lint clean
+.PHONY: demo test shard-1 shard-2 test-slow test-native mutations lint clean
 
 # torch comes first, pinned, so that no other package picks a build of its own.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -26,7 +28,13 @@ demo: $(VENV)/.installed
 	@echo "Open $(OUT)/report/report.html"
 
 test: $(VENV)/.installed lint
-	$(BIN)/python -m pytest -m "not slow and not native"
+	@echo 'Two processes share the tests. Each prints its output when it ends.'
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going $(SYNC) shard-1 shard-2
+
+# Each shard has one core, and a cache of its own: neither waits for the other.
+shard-1 shard-2: $(VENV)/.installed
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not native" \
+	    --shard $(@:shard-%=%)/2 -o cache_dir=.pytest_cache/$@
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow

@@ -8,6 +8,11 @@ import torch
 from torch_geometric.data import Data
 
 from tests.helpers.graphs import random_graph
+from tests.helpers.shards import (  # noqa: F401, hooks of pytest
+    pytest_addoption,
+    pytest_configure,
+    pytest_ignore_collect,
+)
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.privacy import ledger
 

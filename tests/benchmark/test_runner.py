@@ -259,6 +259,17 @@ def test_a_process_that_dies_is_noticed(tmp_path: Path) -> None:
         list(run_tasks(count, [('dies', tmp_path)], jobs=2))
 
 
+def value_of(name: str) -> Iterator[str]:
+    yield os.environ[name]
+
+
+def test_processes_have_the_environment_of_their_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ('first', 'second'):
+        monkeypatch.setenv('CGT_TEST', value)
+        found = list(run_tasks(value_of, [('CGT_TEST',)], jobs=2))
+        assert found == [(0, None), (0, value)]
+
+
 def test_errors_that_cannot_be_sent_are_told() -> None:
     assert str(_portable(Unsendable('lost', 'more'))) == 'Unsendable: lost'
     error = ValueError('fails')

@@ -13,14 +13,14 @@ from torch_geometric_cgt.cli import main
 from torch_geometric_cgt.cli.arguments import add_build_arguments, promise_of
 
 
-def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys, monkeypatch):
-    assert main(['synthesize', *quick, '--out', str(tmp_path / 'release')]) == 0
+def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypatch):
+    assert main(['synthesize', *plain, '--out', str(tmp_path / 'release')]) == 0
     shown = capsys.readouterr().out
     assert 'Not guaranteed' in shown and '1,797 computation graphs' in shown
     card = json.loads((tmp_path / 'release' / 'card.json').read_text())
     assert card['privacy']['k_reached'] >= 30
 
-    arguments = ['evaluate', *quick, '--models', 'SGC', '--out', str(tmp_path / 'report')]
+    arguments = ['evaluate', *plain, '--models', 'SGC', '--out', str(tmp_path / 'report')]
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert 'original' in shown and 'transfer' in shown and 'mse' in shown
@@ -32,7 +32,7 @@ def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys, monkeypat
     arguments = [*arguments[:-1], str(tmp_path / 'second'), '--release', str(tmp_path / 'release')]
     assert main(arguments) == 0
     assert 'quantized' not in capsys.readouterr().out
-    judge_and_compare(quick, tmp_path, capsys, monkeypatch)
+    judge_and_compare(plain, tmp_path, capsys, monkeypatch)
     assert len(builds(tmp_path / 'root')) == 1
 
 

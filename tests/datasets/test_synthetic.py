@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch_geometric.loader import NeighborLoader
 
-from tests.helpers.builds import builds, promised
+from tests.helpers.builds import builds, plain, promised
 from tests.helpers.graphs import random_graph
-from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt import FitConfig, KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
 from torch_geometric_cgt.errors import NotEnoughMemoryError, NotWritableError
@@ -34,7 +34,7 @@ def test_a_dataset_of_one_forest(graph, cached):
 
 
 def test_codebook_rows_are_means_of_at_least_k_source_nodes(graph, quick):
-    exact = promised(quick, min_value_support=None, rounding=None)
+    exact = plain(quick, min_value_support=None, rounding=None)
     dataset = SyntheticCGTDataset(graph, **exact)
     for i, row in enumerate(dataset.codebook):
         members = graph.x[dataset.cluster == i]
@@ -50,16 +50,14 @@ def test_codebook_rows_are_protected_as_the_card_says(graph, cached):
     assert not torch.allclose(dataset.codebook, cluster_means(graph.x, cluster, sizes[0]))
 
 
-def test_same_seed_same_bytes(graph, quick, tmp_path):
-    files = []
-    for root in ['a', 'b']:
-        SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / root})
-        (folder,) = builds(tmp_path / root)
+def test_same_seed_same_bytes(graph, quick, finished_build):
+    dataset, files = SyntheticCGTDataset(graph, **quick), []
+    for root in (finished_build, quick['root']):
+        (folder,) = builds(root)
         files.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert files[0] == files[1] and len(files[0]) == 5
-    again = {**quick, 'root': tmp_path / 'b'}
-    other = SyntheticCGTDataset(graph, **again, seed=1)
-    assert not torch.equal(other.tokens, SyntheticCGTDataset(graph, **again).tokens)
+    other = SyntheticCGTDataset(graph, **quick, seed=1)
+    assert not torch.equal(other.tokens, dataset.tokens)
 
 
 def test_second_construction_loads_without_training(graph, quick, monkeypatch):
@@ -77,11 +75,12 @@ def test_second_construction_loads_without_training(graph, quick, monkeypatch):
     assert torch.equal(*samples)
 
 
-def test_force_reload_trains_again(graph, cached, monkeypatch):
-    SyntheticCGTDataset(graph, **cached)
+def test_force_reload_trains_again(graph, quick, monkeypatch):
+    arguments = plain(quick)
+    SyntheticCGTDataset(graph, **arguments)
     calls, build = [], synthetic.build
     monkeypatch.setattr(synthetic, 'build', lambda *a: calls.append(1) or build(*a))
-    SyntheticCGTDataset(graph, **cached, force_reload=True)
+    SyntheticCGTDataset(graph, **arguments, force_reload=True)
     assert calls == [1]
 
 
@@ -125,8 +124,9 @@ def test_a_pyg_dataset_as_source(tmp_path):
         Digits(),
         root=tmp_path,
         log=False,
-        generator={'hidden_channels': 16, 'num_layers': 1},
+        generator={'hidden_channels': 16, 'num_layers': 1, 'num_scenes': 0},
         fit=FitConfig(epochs=1),
+        privacy=KAnonymity(task_weight=0.0),
     )
     assert dataset.card['source'] == {
         'name': 'Digits',

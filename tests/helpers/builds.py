@@ -17,6 +17,15 @@ def promised(arguments: dict, **promise) -> dict:
     return {**rest, 'privacy': KAnonymity(arguments['k'], **promise)}
 
 
+def plain(arguments: dict, **promise) -> dict:
+    """Arguments of a dataset without scenes and with a fixed task weight.
+
+    A small build then takes a fifth of the time, because it trains no probes.
+    """
+    generator = {**arguments['generator'], 'num_scenes': 0}
+    return {**promised(arguments, task_weight=0.0, **promise), 'generator': generator}
+
+
 def damage(path: Path, how: str) -> None:
     """Truncates or removes a file, or flips a bit of it."""
     content = path.read_bytes()

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from tests.helpers.builds import builds
+from tests.helpers.builds import builds, plain
 from tests.helpers.processes import in_a_process
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.datasets import synthetic
@@ -58,13 +58,14 @@ FRESH = FitConfig(epochs=2, batch_size=32, resume=False)
 
 @pytest.mark.parametrize('change', [{'fit': FRESH}, {'force_reload': True}])
 def test_an_interrupted_build_can_be_thrown_away(graph, quick, monkeypatch, change):
+    arguments = plain(quick)
     with monkeypatch.context() as patch:
         patch.setattr(KAnonymousPipeline, 'write_trees', interrupted)
         with pytest.raises(KeyboardInterrupt):
-            SyntheticCGTDataset(graph, **quick)
+            SyntheticCGTDataset(graph, **arguments)
     calls, quantize = [], KAnonymousPipeline.quantize
     monkeypatch.setattr(KAnonymousPipeline, 'quantize', lambda *a: calls.append(1) or quantize(*a))
-    SyntheticCGTDataset(graph, **{**quick, **change})
+    SyntheticCGTDataset(graph, **{**arguments, **change})
     assert calls == [1] and len(builds(quick['root'])) == 1
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.helpers.builds import promised
+from tests.helpers.builds import plain, promised
 from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.pipeline import BuildConfig
@@ -82,7 +82,7 @@ def bag_of_words():
 
 def test_the_codebook_of_a_build_is_protected(quick):
     graph = bag_of_words()
-    dataset = SyntheticCGTDataset(graph, **quick)
+    dataset = SyntheticCGTDataset(graph, **plain(quick))
     arguments = (graph.x, dataset.cluster, len(dataset.codebook))
     support, rare = value_support(*arguments), unsupported(*arguments, 5)
     assert ((support > 0) & rare).any() and not dataset.codebook[rare].any()
@@ -97,7 +97,7 @@ def test_the_codebook_of_a_build_is_protected(quick):
 
 def test_without_rules_the_codebook_holds_exact_means(quick):
     graph = bag_of_words()
-    arguments = promised(quick, min_value_support=None, rounding=None)
+    arguments = plain(quick, min_value_support=None, rounding=None)
     dataset = SyntheticCGTDataset(graph, **arguments)
     means = cluster_means(graph.x, dataset.cluster, len(dataset.codebook))
     assert torch.equal(dataset.codebook, means)
@@ -117,7 +117,7 @@ def test_one_group_needs_consent(graph, quick):
 def test_k_1_with_consent_claims_nothing(graph, quick, tmp_path):
     with pytest.raises(ValueError, match='accept_no_anonymity=True'):
         SyntheticCGTDataset(graph, **{**quick, 'k': 1})
-    accepted = promised({**quick, 'k': 1}, accept_no_anonymity=True)
+    accepted = plain({**quick, 'k': 1}, accept_no_anonymity=True)
     dataset = SyntheticCGTDataset(graph, **accepted)
     assert torch.equal(dataset.codebook[dataset.cluster], graph.x)
     privacy = dataset.privacy

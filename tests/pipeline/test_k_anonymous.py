@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from tests.helpers.builds import promised
+from tests.helpers.builds import plain
 from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 
 
 def test_feature_vectors_cost_epsilon_and_nothing_else_is_promised(quick, tmp_path):
     graph = random_graph(num_nodes=400, num_edges=900)
-    dataset = SyntheticCGTDataset(graph, **promised(quick, cluster_epsilon=20))
+    dataset = SyntheticCGTDataset(graph, **plain(quick, cluster_epsilon=20))
     card = dataset.privacy
     assert 15 < card.cluster_epsilon <= 20.1 and card.cluster_delta == pytest.approx(400**-1.1)
     assert card.epsilon is None and card.delta is None and card.k == 1 and card.unit == 'node'

@@ -29,6 +29,7 @@ from torch_geometric_cgt.models.edge_counts import EdgeCaps, EdgeCounter
 from torch_geometric_cgt.pipeline import private as private_module
 from torch_geometric_cgt.privacy import Queries
 from torch_geometric_cgt.sampler import stable_edges
+from torch_geometric_cgt.transforms import Quantize
 
 NODE = 'node'
 UNITS = (NODE, 'attributes', 'edge')
@@ -42,6 +43,28 @@ def quick(monkeypatch):
     monkeypatch.setattr(label_scenes, 'UNFOLDED_TREES', 100)
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # clusters with one label
+        yield
+
+
+@pytest.fixture(scope='module', autouse=True)
+def clusterings_once():
+    """Replays of one build often cluster the same tensors again: each clustering is computed once.
+
+    All that the clustering receives tells them apart: features, labels, edges and parameters.
+    """
+    cluster, known = Quantize.cluster, {}
+
+    def once(self, data, *callback):
+        tensors = [
+            (name, tuple(x.shape), x.numpy().tobytes()) for name, x in data.to_dict().items()
+        ]
+        key = (*map(repr, vars(self).items()), *tensors)
+        if key not in known:
+            known[key] = cluster(self, data, *callback)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Quantize, 'cluster', once)
         yield
 
 

@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
 
-from tests.helpers.builds import builds, promised
+from tests.helpers.builds import builds, plain, promised
 from tests.helpers.costs import DELTA, UNIT, gaussian_cost
 from tests.helpers.graphs import random_graph
 from tests.helpers.private import private_dataset
@@ -240,10 +240,12 @@ def test_a_nearly_equal_source_pays_with_the_other_one(graph, tmp_path):
     assert own.spending(other)[0].num_builds == 1
 
 
-def test_k_anonymous_builds_are_noted_once(graph, cached):
-    own = Odometer(cached['root'])
+def test_k_anonymous_builds_are_noted_once(graph, quick):
+    arguments = plain(quick)
+    SyntheticCGTDataset(graph, **arguments)
+    own = Odometer(quick['root'])
     (before,) = own.accounts()
-    again = lambda: SyntheticCGTDataset(graph, **cached, force_reload=True)  # noqa: E731
+    again = lambda: SyntheticCGTDataset(graph, **arguments, force_reload=True)  # noqa: E731
     assert caught(again) == []  # the same bytes
     (account,) = own.accounts()
     assert [b.cache for b in account.builds] == [b.cache for b in before.builds]
@@ -252,17 +254,18 @@ def test_k_anonymous_builds_are_noted_once(graph, cached):
 
 
 def test_a_second_k_anonymous_build_is_warned_of(graph, cached):
-    (text,) = caught(lambda: SyntheticCGTDataset(graph, **cached, seed=1))
+    arguments = plain(cached)
+    (text,) = caught(lambda: SyntheticCGTDataset(graph, **arguments))
     assert 'other parameters' in text and 'can be intersected' in text
-    (text,) = caught(lambda: SyntheticCGTDataset(without_first(graph), **cached))
+    (text,) = caught(lambda: SyntheticCGTDataset(without_first(graph), **arguments))
     assert 'nearly equal source' in text and 'differ by that person' in text
-    assert caught(lambda: SyntheticCGTDataset(random_graph(seed=1), **cached)) == []
+    assert caught(lambda: SyntheticCGTDataset(random_graph(seed=1), **arguments)) == []
     assert len(Odometer(cached['root']).accounts()) == 3
 
 
 def test_private_and_k_anonymous_builds_warn_of_each_other(graph, quick, tmp_path):
     make(graph, tmp_path)
-    (text,) = caught(lambda: SyntheticCGTDataset(graph, **quick))
+    (text,) = caught(lambda: SyntheticCGTDataset(graph, **plain(quick)))
     assert 'no epsilon holds for all releases' in text
     assert any('k-anonymous' in text for text in caught(lambda: make(graph, tmp_path, epsilon=30)))
     assert odometer(tmp_path).spending(graph)[0].num_builds == 2

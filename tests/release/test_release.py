@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from tests.helpers.builds import builds, damage
+from tests.helpers.builds import builds, damage, plain
 from torch_geometric_cgt import (
     SyntheticCGTDataset,
 )
@@ -82,11 +82,12 @@ def test_a_release_that_lies_about_its_tokens_is_refused(graph, cached, tmp_path
 @pytest.mark.parametrize(
     'name', ['card.json', 'private.json', 'release.safetensors', 'private.safetensors']
 )
-def test_damaged_cache_is_refused_and_can_be_built_again(graph, cached, name, how):
-    before = SyntheticCGTDataset(graph, **cached)
-    (folder,) = builds(cached['root'])
+def test_damaged_cache_is_refused_and_can_be_built_again(graph, quick, name, how):
+    arguments = plain(quick)
+    before = SyntheticCGTDataset(graph, **arguments)
+    (folder,) = builds(quick['root'])
     damage(folder / name, how)
     with pytest.raises(CorruptFileError, match='force_reload=True'):
-        SyntheticCGTDataset(graph, **cached)
-    again = SyntheticCGTDataset(graph, **cached, force_reload=True)
+        SyntheticCGTDataset(graph, **arguments)
+    again = SyntheticCGTDataset(graph, **arguments, force_reload=True)
     assert torch.equal(again.tokens, before.tokens)

@@ -1,10 +1,10 @@
-import multiprocessing
 import random
 import time
 
 import pytest
 import torch
 
+from tests.helpers.processes import imported
 from tests.helpers.tiny import CONFIG, Killed, Y, draw, model, run, stop_after
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.errors import CheckpointError, CorruptFileError, NotFiniteError
@@ -28,11 +28,7 @@ def test_killed_at_any_moment_and_resumed_gives_the_same_bits(tmp_path):
     took = time.monotonic() - started
     whole = torch.load(tmp_path / 'whole.pt')
     assert 5 < len(whole['result']['train_nll']) < 60  # stopped early
-    context = multiprocessing.get_context('forkserver')
-    context.set_forkserver_preload(['tests.helpers.tiny'])
-    first = context.Process(target=int)  # waits for the imports, which are not to be killed
-    first.start()
-    first.join()
+    context = imported()  # nothing is killed during its imports
     rng, kills, started = random.Random(0), 0, time.monotonic()
     while True:
         child = context.Process(target=run, args=(tmp_path / 'fit', tmp_path / 'cut.pt', long))

@@ -16,9 +16,9 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tqdm import tqdm
@@ -40,6 +40,9 @@ from torch_geometric_cgt.benchmark.measure_cell import (
 from torch_geometric_cgt.datasets import SOURCES, load_source
 from torch_geometric_cgt.errors import DistributedError
 from torch_geometric_cgt.version import __version__
+
+if TYPE_CHECKING:  # Windows has no ForkServerContext
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 BAR_FORMAT = '{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]'
 JOIN_TIMEOUT = 5.0  # seconds before a process that does not end is killed
@@ -285,7 +288,7 @@ def run_tasks(
         each of its items.
     """
     waiting = deque(range(len(tasks)))
-    processes: dict[Connection, SpawnProcess] = {}
+    processes: dict[Connection, BaseProcess] = {}
     busy: dict[Connection, int] = {}
     try:
         for _ in range(min(jobs, len(tasks))):
@@ -323,10 +326,10 @@ def run_tasks(
                 process.join()
 
 
-def _start(run: Callable[..., Iterable[Any]], num_threads: int) -> tuple[Connection, SpawnProcess]:
-    context = multiprocessing.get_context('spawn')
+def _start(run: Callable[..., Iterable[Any]], num_threads: int) -> tuple[Connection, BaseProcess]:
+    context = _context()
     link, other = context.Pipe()
-    process = context.Process(target=_serve, args=(other, run, num_threads))
+    process = context.Process(target=_serve, args=(other, run, num_threads, dict(os.environ)))
     # Ctrl-C reaches all processes of a terminal. Only the parent handles it.
     before = _block_interrupts()
     try:
@@ -338,15 +341,33 @@ def _start(run: Callable[..., Iterable[Any]], num_threads: int) -> tuple[Connect
     return link, process
 
 
+def _context() -> ForkServerContext | SpawnContext:
+    r"""How processes are started. They are copies of a server that has imported this package, if
+    the system can do that: the import takes seconds and memory, and is done once.
+    """
+    if 'forkserver' not in multiprocessing.get_all_start_methods():  # Windows
+        return multiprocessing.get_context('spawn')
+    context = multiprocessing.get_context('forkserver')
+    context.set_forkserver_preload([__name__])
+    return context
+
+
 def _block_interrupts() -> set[signal.Signals | int] | None:
     if not hasattr(signal, 'pthread_sigmask'):  # Windows
         return None
     return set(signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}))
 
 
-def _serve(link: Connection, run: Callable[..., Iterable[Any]], num_threads: int) -> None:
+def _serve(
+    link: Connection,
+    run: Callable[..., Iterable[Any]],
+    num_threads: int,
+    environment: Mapping[str, str],
+) -> None:
     r"""Runs in a process: serves one task after the other, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.clear()  # the server of copies may have been started with another environment
+    os.environ.update(environment)
     torch.set_num_threads(num_threads)
     try:
         while True:
@@ -372,7 +393,7 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-def _died(process: SpawnProcess) -> DistributedError:
+def _died(process: BaseProcess) -> DistributedError:
     process.join(JOIN_TIMEOUT)
     return DistributedError(
         f'A process ended without an error message (exit code {process.exitcode}). If memory was '
