@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -153,6 +154,8 @@ class SyntheticCGTDataset(Dataset):
         path = folder / cache_name(checked, config)
         device = resolve_device(device)
         world = join_world(device)
+        for text in checked.warnings() if world.is_first else ():
+            warnings.warn(text, stacklevel=2)
         if world.first(force_reload or not path.exists()):
             _build(path, checked, config, device, world, force_reload, log)
         try:

@@ -23,6 +23,7 @@ from torch_geometric_cgt.privacy import Answer, Entry, Ledger
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
+from torch_geometric_cgt.utils.checks import check_integer
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.seeds import derive_seed
 
@@ -59,8 +60,8 @@ class BuildConfig:
     fit: FitConfig = field(default_factory=FitConfig)
 
     def __post_init__(self) -> None:
-        if self.num_samples is not None and self.num_samples < 1:
-            raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
+        if self.num_samples is not None:
+            check_integer('num_samples', self.num_samples)
         if self.num_scenes is not None and self.num_scenes < 0:
             raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
         if self.private is not None:
