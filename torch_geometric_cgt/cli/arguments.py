@@ -348,6 +348,18 @@ def build_dataset(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
     )
 
 
+def secrets_notice(dataset: SyntheticCGTDataset) -> str:
+    r"""Where the parts of a build are kept that must not be published.
+
+    Args:
+        dataset (SyntheticCGTDataset): The dataset.
+    """
+    return (
+        f'What must not be published (the fitted model, the cluster of each source node) is kept '
+        f"in '{dataset.root}': 'cgt cache list' shows it, and 'cgt cache remove' removes it"
+    )
+
+
 def promise_of(args: argparse.Namespace) -> Promise:
     r"""Returns what the release will promise, or says which arguments contradict."""
     from torch_geometric_cgt.datasets.options import make_promise

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("Give '--source', or '--nodes' and '--edges': what the release is made of")
 
     from torch_geometric_cgt.audit import find_build, run_audit
-    from torch_geometric_cgt.datasets.sources import cache_folder
+    from torch_geometric_cgt.datasets.sources import build_folder
     from torch_geometric_cgt.pipeline import check_source
     from torch_geometric_cgt.release import read_release
     from torch_geometric_cgt.report.report_files import write_audit
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         require_writable(args.out)
     built = None
     if members is None:  # otherwise the build used a part of the source
-        root = args.root or cache_folder() / 'synthetic'
+        root = build_folder(args.root)
         built = find_build(release, check_source(source), root)
     result = run_audit(
         release,

@@ -42,11 +42,11 @@ def run(args: argparse.Namespace) -> None:
     if args.delta is not None and args.limit is None:
         raise ValueError("'--delta' belongs to '--limit'")
 
-    from torch_geometric_cgt.datasets.sources import cache_folder
+    from torch_geometric_cgt.datasets.sources import build_folder
     from torch_geometric_cgt.pipeline import DifferentialPrivacy, Odometer
     from torch_geometric_cgt.report.budget_table import budget_record, budget_text
 
-    odometer = Odometer(args.root or cache_folder() / 'synthetic')
+    odometer = Odometer(build_folder(args.root))
     if not has_source(args):
         accounts = odometer.accounts()
     else:

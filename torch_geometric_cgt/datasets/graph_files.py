@@ -38,6 +38,18 @@ class TableOptions:
         )
         object.__setattr__(self, 'encoding', made)
 
+    def refuse_for(self, source: str) -> None:
+        r"""Raises an error if options are set, for a source that is not a table.
+
+        Args:
+            source (str): The name of the source.
+        """
+        if self != TableOptions():
+            raise ValueError(
+                f"Options for the columns of tables ('--label', '--id', '--drop', ...) do not "
+                f"apply to '{source}', which is not a table"
+            )
+
 
 def from_files(
     nodes: str | Path,

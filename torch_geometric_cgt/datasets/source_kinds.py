@@ -106,11 +106,8 @@ def open_source(
         used = replace(options or TableOptions(), directed=bool(directed))
         data, reading = read_tables(nodes, edges, used)
         return SourceGraph(data, name or _table_name(nodes), reading)
-    if options is not None and options != TableOptions():
-        raise ValueError(
-            f"Options for columns of tables ('--label', '--id', '--drop', ...) do not apply to "
-            f"'{source}', which is not a table"
-        )
+    if options is not None:
+        options.refuse_for(str(source))
     if is_function(str(source)) and not Path(source).exists():
         dataset = _call(str(source), name)
     else:

@@ -80,6 +80,16 @@ def cache_folder() -> Path:
     return Path(base) / 'torch_geometric_cgt'
 
 
+def build_folder(root: str | Path | None = None) -> Path:
+    r"""The folder of builds.
+
+    Args:
+        root (str, optional): The folder that the user chose. By default, one in
+            the user's cache. (default: :obj:`None`)
+    """
+    return cache_folder() / 'synthetic' if root is None else Path(root).expanduser()
+
+
 def Cora(root: str | None = None) -> Dataset:
     r"""The Cora citation graph."""
     return Planetoid(_root(root, 'Cora'), 'Cora')
@@ -238,6 +248,8 @@ def load_source(
     """
     known = source_name(source) if isinstance(source, str) else None
     if known is not None:
+        if options is not None:
+            options.refuse_for(known)
         dataset = _load_named(known)
         if name is not None:
             dataset = SourceGraph(dataset[0], name)
