@@ -90,7 +90,10 @@ def is_boolean(column: pd.Series) -> bool:
     """
     if column.dtype.kind == 'b':
         return True
-    values = column.dropna().unique()
+    try:
+        values = column.dropna().unique()
+    except TypeError:  # lists
+        return False
     return len(values) > 0 and all(
         isinstance(value, bool) or str(value).strip().lower() in ('true', 'false')
         for value in values
