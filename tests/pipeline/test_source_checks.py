@@ -14,6 +14,7 @@ from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.data import split_of
 from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.pipeline import check_source
+from torch_geometric_cgt.pipeline.source_checks import CARRIED
 
 
 def changed(**attributes) -> Data:
@@ -146,6 +147,14 @@ def test_an_attribute_that_is_lost_is_named(name):
     source = check_source(changed(**{name: LOST[name]}))
     assert source.not_carried == (name,)
     assert [text for text in source.warnings() if f"'{name}'" in text and 'on its card' in text]
+
+
+@pytest.mark.parametrize('name', ['edge_attr', 'edge_weight'])
+def test_an_attribute_of_edges_is_carried_over_or_named(name):
+    data = random_graph()
+    data[name] = torch.ones(data.num_edges)
+    lost = check_source(data).not_carried
+    assert lost == (() if name in CARRIED else (name,))
 
 
 def test_nothing_is_lost_of_an_ordinary_graph():
