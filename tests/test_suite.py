@@ -12,6 +12,7 @@ LARGE = 100  # lines of a module that needs a test file of its own
 
 # Test files that are not named after one module, and the behaviour that they test.
 BEHAVIOURS = {
+    'cli/test_own_graph.py': 'own graphs from their files to a release, for every kind of source',
     'cli/test_main.py': 'answers without PyTorch, exit codes and warnings of all commands',
     'pipeline/test_interrupted.py': 'builds that are killed, cut off or meet, in all their stages',
     'pipeline/test_neighbours.py': 'private builds of all graphs that differ in one unit',

@@ -7,7 +7,7 @@ from torch_geometric_cgt.audit import CHECKS, member_split
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.cli import arguments
-from torch_geometric_cgt.datasets import SOURCES
+from torch_geometric_cgt.datasets import SOURCES, column_encoding
 from torch_geometric_cgt.pipeline.promise import FORMS
 from torch_geometric_cgt.privacy import UNITS
 from torch_geometric_cgt.training.config import PRECISIONS
@@ -22,6 +22,8 @@ OWNED = {
     'UNITS': UNITS,
     'FORMS': FORMS,
     'PRECISIONS': PRECISIONS,
+    'MISSING': column_encoding.MISSING_RULES,
+    'MAX_VALUES': column_encoding.MAX_VALUES,
     'BATCH_SIZE': FitConfig.batch_size,
     'PRECISION': FitConfig.precision,
     'ACCUMULATE': FitConfig.accumulate,

@@ -48,6 +48,7 @@ BAD_SOURCES = {
     'negative edge': (_bad(edge_index=torch.tensor([[0], [-2]])), 'got -2 to 0'),
     'several masks': (_bad(train_mask=torch.ones(120, 10).bool()), 'select one split'),
     'heterogeneous': (_hetero(), 'homogeneous'),
+    'link split': (_bad(edge_label_index=torch.zeros(2, 3).long()), 'RandomLinkSplit'),
     'several graphs': (_Pair(), 'one graph .got 2'),
     'empty': (Data(x=torch.zeros(0, 3), edge_index=torch.zeros(2, 0).long()), 'empty'),
     'not a graph': ([1, 2], "got 'list'"),

@@ -196,3 +196,14 @@ def test_a_large_release_is_saved_and_loaded_with_the_same_argument(tmp_path):
     assert list(tmp_path.iterdir()) == []
     save_release(tmp_path / 'out', release, max_bytes=10_000)
     assert SyntheticCGTDataset.load(tmp_path / 'out', max_bytes=10_000).card == release.card
+
+
+@pytest.mark.parametrize(
+    'names', [None, [], 'pos', [1], ['two\nlines'], ['x' * 2000], ['a'] * 2000]
+)
+def test_names_of_attributes_that_are_not_carried_over(names):
+    card = altered(source__not_carried=['pos', 'time'])
+    check_card(card)
+    card['source']['not_carried'] = names
+    with pytest.raises(ValueError, match="'not_carried' of the card"):
+        check_card(card)

@@ -216,7 +216,9 @@ def evaluate_dataset(
     num_roots = len(datasets[0].trees) if checked is None else checked.root.numel()
     if config is None:
         config = ZooConfig() if zoo else GNNConfig.for_roots(num_roots // 2)
-    with tqdm(total=len(datasets) * len(models), desc='evaluate', disable=not log) as bar:
+    with tqdm(
+        total=len(datasets) * len(models), desc='evaluate', disable=None if log else True
+    ) as bar:
         for run, dataset in enumerate(datasets):
             if checked is None:
                 trees = {'generated': generated_trees(dataset)}

@@ -220,7 +220,11 @@ class Progress:
         self._cell_seconds: list[float] = []
         total = sum(self.left.values())
         self._bar = tqdm(
-            total=total, desc='benchmark', unit='cell', bar_format=BAR_FORMAT, disable=not log
+            total=total,
+            desc='benchmark',
+            unit='cell',
+            bar_format=BAR_FORMAT,
+            disable=None if log else True,
         )
 
     def __enter__(self) -> Progress:

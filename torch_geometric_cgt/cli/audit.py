@@ -6,7 +6,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_geometric_cgt.cli.arguments import AUDIT_UNITS, CHECKS, SOURCES, source_of, split_names
+from torch_geometric_cgt.cli.arguments import (
+    AUDIT_UNITS,
+    CHECKS,
+    add_source_arguments,
+    has_source,
+    source_of,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,9 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add('release', type=Path, help='folder of the release')
-    add('--source', required=True, help=f'what it was made from, one of {", ".join(SOURCES)}')
-    add('--largest-component', action='store_true', help='drop all other components')
-    add('--random-split', action='store_true', help="split 50/10/40, ignore the source's masks")
+    add_source_arguments(parser)
     add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
     add('--checks', default=','.join(CHECKS), help='comma-separated (default: %(default)s)')
     add(
@@ -68,8 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     r"""Runs the command."""
+    if not has_source(args):
+        raise ValueError("Give '--source', or '--nodes' and '--edges': what the release is made of")
+
     from torch_geometric_cgt.audit import find_build, run_audit
-    from torch_geometric_cgt.datasets.sources import cache_folder
+    from torch_geometric_cgt.datasets.sources import build_folder
     from torch_geometric_cgt.pipeline import check_source
     from torch_geometric_cgt.release import read_release
     from torch_geometric_cgt.report.report_files import write_audit
@@ -82,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         require_writable(args.out)
     built = None
     if members is None:  # otherwise the build used a part of the source
-        root = args.root or cache_folder() / 'synthetic'
+        root = build_folder(args.root)
         built = find_build(release, check_source(source), root)
     result = run_audit(
         release,

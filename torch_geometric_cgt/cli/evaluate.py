@@ -12,6 +12,7 @@ from torch_geometric_cgt.cli.arguments import (
     add_build_arguments,
     build_dataset,
     leave_process_group,
+    secrets_notice,
     source_of,
     split_names,
 )
@@ -89,4 +90,6 @@ def run(args: argparse.Namespace) -> None:
     for table in evaluation_tables(report):
         print('', table.title, table.to_text(), *table.notes, sep='\n')
     print(publication_of(report)['notice'])
+    if args.release is None:
+        print(secrets_notice(datasets[0]))
     print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')

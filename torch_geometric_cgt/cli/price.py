@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 
-from torch_geometric_cgt.cli.arguments import SOURCES, add_private_arguments, private_args
+from torch_geometric_cgt.cli.arguments import (
+    add_private_arguments,
+    add_source_arguments,
+    has_source,
+    private_args,
+    source_of,
+)
 
 HELP = 'what a differentially private run would cost, without running it'
 
@@ -15,11 +21,10 @@ ANY_EPSILON = 10.0  # where a search for the cost of noise starts
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     r"""Adds the arguments of the command."""
     add = parser.add_argument
-    add('--source', help=f'whose sizes to take, one of {", ".join(SOURCES)}')
+    add_source_arguments(parser)
     add('--num-nodes', type=int, help='instead of a source')
     add('--num-classes', type=int, help='instead of a source')
     add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
-    add('--largest-component', action='store_true', help='of the source')
     add_private_arguments(parser)
     add(
         '--noise',
@@ -40,14 +45,13 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(f"'--noise' must be positive (got {args.noise})")
 
     from torch_geometric_cgt.data import TreeShape
-    from torch_geometric_cgt.datasets import load_source
     from torch_geometric_cgt.pipeline import DifferentialPrivacy, check_source
     from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
     from torch_geometric_cgt.report.text_tables import price_table
 
     shape = TreeShape.of(args.num_neighbors)
-    if args.source is not None:
-        source = check_source(load_source(args.source, args.largest_component, False))
+    if has_source(args):
+        source = check_source(source_of(args))
         num_nodes = int(source.data.num_nodes or 0)
         numbers = PublicNumbers(num_nodes, source.root.numel(), source.num_classes, shape)
     elif args.num_nodes is not None and args.num_classes is not None:

@@ -9,6 +9,7 @@ from torch_geometric_cgt.cli.arguments import (
     add_build_arguments,
     build_dataset,
     leave_process_group,
+    secrets_notice,
 )
 
 HELP = 'make a synthetic substitute of a graph and write a release of it'
@@ -36,3 +37,4 @@ def run(args: argparse.Namespace) -> None:
     print('Guaranteed:', *dataset.privacy.guaranteed, sep='\n  - ')
     print('Not guaranteed:', *dataset.privacy.not_guaranteed, sep='\n  - ')
     print(f'Release written to {args.out}')
+    print(secrets_notice(dataset))

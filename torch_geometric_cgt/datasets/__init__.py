@@ -1,8 +1,11 @@
-r"""The synthetic dataset, and graphs of the literature as sources."""
+r"""The synthetic dataset, and its sources: graphs of the literature, and the user's own files."""
 
 import warnings
 from typing import Any
 
+from torch_geometric_cgt.datasets.graph_files import TableOptions, from_files, read_tables
+from torch_geometric_cgt.datasets.reading import Decision, Reading
+from torch_geometric_cgt.datasets.source_kinds import SourceGraph
 from torch_geometric_cgt.datasets.sources import (
     CS,
     SOURCES,
@@ -31,6 +34,7 @@ __all__ = [
     'CiteSeer',
     'Computers',
     'Cora',
+    'Decision',
     'Digits',
     'Minesweeper',
     'OgbnArxiv',
@@ -38,10 +42,15 @@ __all__ = [
     'Photo',
     'Physics',
     'PubMed',
+    'Reading',
+    'SourceGraph',
     'SquirrelFiltered',
     'SyntheticCGTDataset',
+    'TableOptions',
     'Tolokers',
+    'from_files',
     'load_source',
+    'read_tables',
 ]
 
 

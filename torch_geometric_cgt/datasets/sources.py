@@ -12,12 +12,15 @@ import torch
 from sklearn.datasets import load_digits
 from torch_geometric.data import Data, Dataset, InMemoryDataset
 from torch_geometric.datasets import Amazon, Coauthor, Planetoid
-from torch_geometric.transforms import Compose, LargestConnectedComponents
+from torch_geometric.transforms import Compose, LargestConnectedComponents, ToUndirected
 from torch_geometric.utils import to_undirected
 
-from torch_geometric_cgt.data import MASKS, masks_of, random_split
+from torch_geometric_cgt.data import masks_of, random_split
+from torch_geometric_cgt.data.split_attributes import SPLIT_ATTRIBUTES
+from torch_geometric_cgt.datasets.graph_files import TableOptions
 from torch_geometric_cgt.datasets.heterophilous import link_npz, load_heterophilous
 from torch_geometric_cgt.datasets.ogb import OGBNodes
+from torch_geometric_cgt.datasets.source_kinds import SourceGraph, is_function, open_source
 from torch_geometric_cgt.errors import SourceError
 
 
@@ -75,6 +78,16 @@ def cache_folder() -> Path:
     r"""The user's cache folder of this package."""
     base = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
     return Path(base) / 'torch_geometric_cgt'
+
+
+def build_folder(root: str | Path | None = None) -> Path:
+    r"""The folder of builds.
+
+    Args:
+        root (str, optional): The folder that the user chose. By default, one in
+            the user's cache. (default: :obj:`None`)
+    """
+    return cache_folder() / 'synthetic' if root is None else Path(root).expanduser()
 
 
 def Cora(root: str | None = None) -> Dataset:
@@ -178,38 +191,106 @@ SOURCES: dict[str, Callable[[], Dataset]] = {
 }
 
 
-def load_source(name: str, largest_component: bool = False, random_split: bool = False) -> Dataset:
-    r"""Returns a source by its name.
+RAW_FILES = {  # what the folder $CGT_DATA_ROOT must hold
+    **{name: (f'{name}/raw/ind.{name.lower()}.*',) for name in ('Cora', 'CiteSeer', 'PubMed')},
+    'Computers': ('Computers/raw/amazon_electronics_computers.npz',),
+    'Photo': ('Photo/raw/amazon_electronics_photo.npz',),
+    'CS': ('CS/raw/ms_academic_cs.npz',),
+    'Physics': ('Physics/raw/ms_academic_phy.npz',),
+    'Actor': ('actor/raw/actor.npz',),
+    'SquirrelFiltered': ('squirrel_filtered/raw/squirrel_filtered.npz',),
+    'Minesweeper': ('minesweeper/raw/minesweeper.npz',),
+    'Tolokers': ('tolokers/raw/tolokers.npz',),
+    'OgbnArxiv': ('ogbn_arxiv/raw', 'ogbn_arxiv/split'),
+    'OgbnProducts': ('ogbn_products/raw', 'ogbn_products/split'),
+}
+
+
+def source_name(text: str) -> str | None:
+    r"""The name in :obj:`SOURCES` that a text means in any case, also with dashes, or
+    :obj:`None`.
 
     Args:
-        name (str): One of :obj:`SOURCES`.
+        text (str): The text, *e.g.*, :obj:`"cora"` or :obj:`"ogbn-arxiv"`.
+    """
+    wanted = text.lower().replace('-', '').replace('_', '')
+    return next((name for name in SOURCES if name.lower() == wanted), None)
+
+
+def load_source(
+    source: str | Path | tuple[str | Path, str | Path],
+    largest_component: bool = False,
+    random_split: bool = False,
+    name: str | None = None,
+    options: TableOptions | None = None,
+    directed: bool | None = None,
+) -> Dataset:
+    r"""Returns a graph by its name, or the user's own graph.
+
+    Args:
+        source (str or tuple[str, str]): One of :obj:`SOURCES` in any case; or a
+            folder, two tables, a :obj:`.npz` or :obj:`.pt` file, or
+            :obj:`"package.module:function"`. :obj:`docs/sources.md` describes
+            them.
         largest_component (bool, optional): Whether to keep the largest
             connected component only, as the paper does.
             (default: :obj:`False`)
         random_split (bool, optional): Whether to drop the masks of the graph,
             so that it is split 50/10/40, as in the paper.
             (default: :obj:`False`)
+        name (str, optional): The name on cards and pages. By default, that of
+            the dataset, the file or the function. (default: :obj:`None`)
+        options (TableOptions, optional): How to read tables, see
+            :meth:`from_files`. (default: :obj:`None`)
+        directed (bool, optional): Whether edges of tables have one direction.
+            For other kinds, :obj:`False` adds the missing directions.
+            (default: :obj:`None`)
     """
-    if name not in SOURCES:
-        raise ValueError(f"Unknown source '{name}'; choose from {list(SOURCES)}")
-    try:
-        dataset = SOURCES[name]()
-    except OSError as error:
-        raise SourceError(
-            f"'{name}' could not be loaded: its raw files are not in '{_folder(None)}', and "
-            f'downloading them failed ({error}). Set $CGT_DATA_ROOT to a folder that has them'
-        ) from error
+    known = source_name(source) if isinstance(source, str) else None
+    if known is not None:
+        if options is not None:
+            options.refuse_for(known)
+        dataset = _load_named(known)
+        if name is not None:
+            dataset = SourceGraph(dataset[0], name)
+    elif isinstance(source, str) and not is_function(source) and not _is_path(source):
+        raise ValueError(
+            f"Unknown source '{source}'; choose from {list(SOURCES)}, or give a folder with the "
+            f'tables nodes and edges, a .npz or .pt file, or package.module:function'
+        )
+    else:
+        dataset = open_source(source, name, options, directed)
     steps: list[Callable[[Data], Data]] = [dataset.transform] if dataset.transform else []
+    if known is not None and directed is False:
+        steps.append(ToUndirected())
     if largest_component:
         steps.append(LargestConnectedComponents())
     if random_split:
-        steps.append(_drop_masks)
+        steps.append(_drop_splits)
     dataset.transform = Compose(steps) if steps else None
     return dataset
 
 
-def _drop_masks(data: Data) -> Data:
-    for name in MASKS:
+def _load_named(name: str) -> Dataset:
+    try:
+        return SOURCES[name]()
+    except OSError as error:
+        folder = _folder(None)
+        raise SourceError(
+            f"'{name}' could not be loaded: its raw files are not in '{folder}', and downloading "
+            f'them failed ({error}). Set $CGT_DATA_ROOT to a folder that has them: it must hold '
+            f'{" and ".join(RAW_FILES.get(name, ()))}'
+        ) from error
+
+
+def _is_path(text: str) -> bool:
+    r"""Whether a text is meant as a file or folder: it exists, or looks like one."""
+    path = Path(text).expanduser()
+    return path.exists() or path.suffix != '' or len(path.parts) > 1
+
+
+def _drop_splits(data: Data) -> Data:
+    for name in SPLIT_ATTRIBUTES:
         if name in data:
             del data[name]
     return data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -23,7 +24,7 @@ from torch_geometric_cgt.data import (
     root_nodes,
 )
 from torch_geometric_cgt.datasets.options import Options, make_config
-from torch_geometric_cgt.datasets.sources import cache_folder
+from torch_geometric_cgt.datasets.sources import build_folder
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.models import TransformerModel, TreeModel
 from torch_geometric_cgt.nn import CGTGenerator
@@ -149,10 +150,12 @@ class SyntheticCGTDataset(Dataset):
         config = make_config(k, epsilon, delta, num_neighbors, num_samples, seed, dict(options))
         checked = with_declared_labels(check_source(source), config)
         config.check(checked.data.num_nodes, checked.root.numel(), checked.num_classes)
-        folder = Path(root).expanduser() if root is not None else cache_folder() / 'synthetic'
+        folder = build_folder(root)
         path = folder / cache_name(checked, config)
         device = resolve_device(device)
         world = join_world(device)
+        for text in checked.warnings() if world.is_first else ():
+            warnings.warn(text, stacklevel=2)
         if world.first(force_reload or not path.exists()):
             _build(path, checked, config, device, world, force_reload, log)
         try:

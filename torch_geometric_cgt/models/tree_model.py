@@ -15,6 +15,7 @@ from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.models.label_scenes import LabelScenes
 from torch_geometric_cgt.privacy import Entry, Queries
 from torch_geometric_cgt.utils.distributed import World
+from torch_geometric_cgt.utils.progress import Log
 
 DrawTokens = Callable[[Tensor, torch.Generator], Tensor]  # roots to token trees, [n, T]
 STAGE = 'sequence model'  # stage of the ledger
@@ -101,7 +102,7 @@ class FitContext:
 
     seed: int = 0
     device: torch.device = field(default_factory=lambda: torch.device('cpu'))
-    log: bool = False
+    log: Log = False
     world: World = field(default_factory=World)
     checkpoint: Path | None = None
     belongs_to: str = ''

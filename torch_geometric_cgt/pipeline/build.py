@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -67,11 +68,13 @@ def cache_name(source: Source, config: BuildConfig) -> str:
         source (Source): The checked source graph.
         config (BuildConfig): All parameters of the build.
     """
-    recipe = {
+    recipe: dict[str, Any] = {
         'source': source.fingerprint(),
         'config': config.to_dict(),
         'version': __version__,
     }
+    if source.not_carried:  # the card names them
+        recipe['not_carried'] = list(source.not_carried)
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     fan_outs = 'x'.join(map(str, config.num_neighbors))
     safe_name = ''.join(c if c.isalnum() else '_' for c in source.name)

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from torch_geometric_cgt.data import InNeighbors, TokenTrees, masks_of
 from torch_geometric_cgt.models import FitContext, TreeSource
@@ -30,6 +29,8 @@ from torch_geometric_cgt.privacy import Budget, Ledger
 from torch_geometric_cgt.sampler import TreeDraws
 from torch_geometric_cgt.training.sample import BLOCK
 from torch_geometric_cgt.transforms.scenes import find_scenes
+from torch_geometric_cgt.transforms.task_weight import WEIGHTS
+from torch_geometric_cgt.utils.progress import progress_bar
 from torch_geometric_cgt.utils.seeds import seeded
 
 ENCODE_BLOCK = 1 << 16  # roots per block
@@ -106,17 +107,17 @@ class KAnonymousPipeline(Pipeline):
         data, promise = copy.copy(self.source.data), self.config.k_anonymity
         if self.source.split is not None:  # the task weight is chosen on training nodes
             data.train_mask = masks_of(self.source.split)['train_mask']
-        with tqdm(desc='quantize', unit='step', disable=not self.log) as bar:
+        trials = len(WEIGHTS) if promise.task_weight == 'auto' else 0
+        with progress_bar(self.log, trials + 1, 'quantize', 'steps') as bar:
+            steps: list[int] = [0]  # of each clustering, which may converge early
 
             def advance(step: int, total: int) -> None:
-                if step <= bar.n:  # a new clustering with another task weight
-                    bar.reset()
-                bar.total = total
-                bar.update(step - bar.n)
+                if step <= steps[-1]:  # a new clustering with another task weight
+                    steps.append(0)
+                steps[-1] = step
+                bar.move((len(steps) - 1) * total + step, (trials + 1) * total)
 
             found = promise.quantize(self.seed('quantize'), self.device).cluster(data, advance)
-            bar.total = bar.n  # clustering may converge early
-            bar.refresh()
         tensors = {'cluster': found.cluster, 'codebook': promise.protect(data.x, found)}
         facts: dict[str, Any] = {'task_weight': found.task_weight}
         if found.entries and promise.cluster_epsilon is not None:
@@ -159,7 +160,7 @@ class KAnonymousPipeline(Pipeline):
         rng, blocks = torch.Generator().manual_seed(self.seed('encode')), []
         size = 1 + self.shape.num_neighbors[0]  # the root and its child slots
         total, promise, draws = self.root.numel(), self.config.k_anonymity, self.tree_draws()
-        with tqdm(total=total, desc='encode', unit='graph', disable=not self.log) as bar:
+        with progress_bar(self.log, total, 'encode', 'graphs') as bar:
             for index in torch.arange(total).split(ENCODE_BLOCK):
                 blocks.append(draws.tokens(index, rng)[:, :size].int())
                 bar.update(index.numel())
@@ -237,7 +238,7 @@ class KAnonymousPipeline(Pipeline):
         real = [self.real_trees(index, rng) for _ in range(num_draws)]
         is_release = size <= self.num_samples <= BLOCK
         steps = MAX_ROUNDS + 2  # candidates are drawn, and then selected in rounds
-        with tqdm(total=steps, desc='match views', unit='step', disable=not self.log) as bar:
+        with progress_bar(self.log, steps, 'match views', 'steps') as bar:
             if is_release:  # a small release is selected from the candidates that are weighed here
                 pool = self.candidates(*self.release_roots(), self.seed('sample'))
             else:
@@ -306,7 +307,7 @@ class KAnonymousPipeline(Pipeline):
         def draw(blocks: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
             rows = [slice(block * BLOCK, (block + 1) * BLOCK) for block in blocks]
             total = sum(y[part].numel() for part in rows)
-            with tqdm(total=total, desc='sample', unit='graph', disable=not self.log) as bar:
+            with progress_bar(self.log, total, 'sample', 'graphs') as bar:
                 for block, part in zip(blocks, rows, strict=True):
                     pool = self.candidates(y[part], split[part], self.seed('sample', block))
                     kept = pool.trees if self.tilt is None else self.tilt.select(pool)

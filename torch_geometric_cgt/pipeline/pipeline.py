@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,15 @@ from torch_geometric_cgt.privacy import Answer, Entry, Ledger
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
+from torch_geometric_cgt.utils.checks import check_integer
 from torch_geometric_cgt.utils.distributed import World
+from torch_geometric_cgt.utils.progress import Log, Progress
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 MIN_SCENES, SCENES_PER_LABEL = 48, 4
+# The usual shares of stages in the time of a build, for the time left.
+SHARES = {'quantize': 0.3, 'fit': 0.4, 'match_views': 0.25, 'public': 0.4}
+OTHER_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,8 @@ class BuildConfig:
     fit: FitConfig = field(default_factory=FitConfig)
 
     def __post_init__(self) -> None:
-        if self.num_samples is not None and self.num_samples < 1:
-            raise ValueError(f"'num_samples' must be at least 1 (got {self.num_samples})")
+        if self.num_samples is not None:
+            check_integer('num_samples', self.num_samples)
         if self.num_scenes is not None and self.num_scenes < 0:
             raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
         if self.private is not None:
@@ -276,7 +282,7 @@ class Pipeline(ABC):
         self.device = device or torch.device('cpu')
         self.world = world or World()
         self.sampling_device = self.device
-        self.log = log and self.world.is_first
+        self.log: Log = log and self.world.is_first  # in a run, the progress of all stages
         self.belongs_to = belongs_to
         self.register = register
         self.shape = config.shape
@@ -304,6 +310,9 @@ class Pipeline(ABC):
         with self.world.together('count this build'):
             if self.register is not None and self.world.is_first:
                 self.register(self.ledger)
+        if self.log:
+            shares = {name: SHARES.get(name, OTHER_SHARE) for name in (s.name for s in stages)}
+            self.log = Progress(shares)
         for stage in stages:
             self.run_stage(stage)
         return self.result() if self.world.is_first else None
@@ -316,11 +325,22 @@ class Pipeline(ABC):
         """
         started = time.monotonic()
         self._stage = stage
+        progress = self.log if isinstance(self.log, Progress) else None
+        ran = False
+
+        def run() -> Any:
+            nonlocal ran
+            ran = True
+            return stage.run()
+
         try:
-            if stage.take is None:
-                stage.run()
-            else:
-                stage.take(*once(self.work, stage.name, stage.run, self.world))
+            with nullcontext() if progress is None else progress.stage(stage.name):
+                if stage.take is None:
+                    run()
+                else:
+                    stage.take(*once(self.work, stage.name, run, self.world))
+                if progress is not None and not ran:
+                    progress.skip()
         finally:
             self._stage = None
         self.seconds[stage.name] = round(time.monotonic() - started, 3)
@@ -365,7 +385,7 @@ class Pipeline(ABC):
         return derive_seed(self.config.seed, *place)
 
     def draw_blocks(
-        self, y: Tensor, scene: Tensor | None, seed: int, blocks: Sequence[int], log: bool = False
+        self, y: Tensor, scene: Tensor | None, seed: int, blocks: Sequence[int], log: Log = False
     ) -> Iterator[tuple[int, Tensor]]:
         r"""Generates the given blocks of token trees.
 

@@ -14,6 +14,7 @@ from torch_geometric_cgt.sampler import TreeDraws
 from torch_geometric_cgt.training import FitConfig, fit
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.transforms import Quantize
+from torch_geometric_cgt.utils.progress import Log
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 # Weights that depend on the tokens, labels and scenes of one graph. They are not transferred.
@@ -27,7 +28,7 @@ def pretrain(
     config: DPSGDConfig,
     seed: int,
     device: torch.device,
-    log: bool = False,
+    log: Log = False,
 ) -> dict[str, Tensor]:
     r"""Fits a generator of the same size to a public graph, without noise, and
     returns the weights that can be transferred to another graph: positions,

@@ -8,11 +8,16 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data, Dataset, HeteroData
+from torch_geometric.data import Data, Dataset
 
 from torch_geometric_cgt.data import MASKS, random_split, split_of
 from torch_geometric_cgt.data.graph_checks import check_edges, check_features
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.pipeline.source_checks import (
+    not_carried,
+    source_warnings,
+    supported_graph,
+)
 from torch_geometric_cgt.utils.rows import to_csr
 
 
@@ -25,6 +30,7 @@ class Source:
     split: Tensor | None  # [N] split codes, None if the graph has no masks
     num_classes: int
     num_zeroed: int = 0  # roots whose record is zeroed out; num_roots includes them
+    not_carried: tuple[str, ...] = ()  # attributes of the graph that the release does not reflect
 
     @property
     def num_roots(self) -> int:
@@ -35,6 +41,10 @@ class Source:
     def root(self) -> Tensor:
         r"""The roots of computation graphs: all labelled nodes."""
         return (self.data.y >= 0).nonzero().view(-1)
+
+    def warnings(self) -> list[str]:
+        r"""What the owner of the graph should know before a build."""
+        return source_warnings(self.data, self.root, self.not_carried)
 
     def split_codes(self, seed: int) -> Tensor:
         r"""The split codes of the graph, or a random 50/10/40 split if it has no masks."""
@@ -75,16 +85,7 @@ def check_source(source: Any) -> Source:
                 f"pass one of them, e.g. 'source={type(source).__name__}(...)[0]'"
             )
         data = source[0]
-    if isinstance(data, HeteroData):
-        raise SourceError(
-            "'source' must be a homogeneous graph (got 'HeteroData'): "
-            "convert it with 'data.to_homogeneous()' first"
-        )
-    if not isinstance(data, Data):
-        raise SourceError(
-            f"'source' must be a PyG dataset of one graph or a 'Data' object "
-            f"(got '{type(source).__name__}')"
-        )
+    data = supported_graph(data)
     if not data.num_nodes:
         raise SourceError('The source graph is empty (got 0 nodes)')
     x = check_features(data)
@@ -99,7 +100,8 @@ def check_source(source: Any) -> Source:
                 f'select one split, e.g. data.{mask} = data.{mask}[:, 0]'
             )
     checked = Data(x=x, edge_index=edge_index.cpu().long(), y=y)
-    return Source(name, checked, split_of(data), int(y.max()) + 1)
+    sizes = (split_of(data), int(y.max()) + 1)
+    return Source(name, checked, *sizes, not_carried=not_carried(data))
 
 
 def _check_labels(data: Data) -> Tensor:

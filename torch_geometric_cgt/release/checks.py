@@ -25,6 +25,7 @@ from torch_geometric_cgt.utils.untrusted import TensorSpec
 Check = Callable[[str, Any], None]
 
 FLOATS = ('F32', 'F64', 'F16', 'BF16')
+MAX_NAMES = 1000  # of attributes
 SEEDS = ('seed', 'noise_seed', 'random_state')
 PARAMETER_LIMITS = {  # largest values by name; those of the model decide on the time of a check
     'num_layers': MAX_MODEL_LAYERS,
@@ -99,6 +100,16 @@ def fan_outs(name: str, value: Any) -> None:
         integer(1, MAX_SLOTS)('number of slots of a tree', slots)
 
 
+def names(name: str, value: Any) -> None:
+    r"""Checks that a value is a list of one or more names."""
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_NAMES:
+        raise ValueError(
+            f"'{name}' of the card must be a list of 1 to {MAX_NAMES} names (got {value!r:.60})"
+        )
+    for each in value:
+        text(name, each)
+
+
 CARD: dict[str, Check] = {
     'created': text,
     'num_trees': integer(1),
@@ -170,6 +181,8 @@ def check_card(card: dict[str, Any]) -> None:
     for name in ('min_support', 'min_value_support', 'max_degree'):
         optional(integer(1))(name, privacy.get(name))
     optional(number(0.0, MAX_PARAMETER))('rounding', privacy.get('rounding'))
+    if 'not_carried' in card['source']:
+        names('not_carried', card['source']['not_carried'])
     for name, version in card['versions'].items():
         text('versions', name)
         text(name, version)

@@ -118,6 +118,7 @@ def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
             'num_classes': source.num_classes,
             'num_labelled': source.root.numel(),
             'splits': 'of the source' if source.split is not None else 'random 50/10/40',
+            **({'not_carried': list(source.not_carried)} if source.not_carried else {}),
         },
         'parameters': parameters,
         'privacy': Card(**build.facts).to_dict(),
@@ -290,6 +291,10 @@ def describe(release: Release) -> str:
     versions = '\n'.join(f'- {name} {version}' for name, version in card['versions'].items())
     promises = '\n'.join(f'- {sentence}' for sentence in privacy.guaranteed)
     limits = '\n'.join(f'- {sentence}' for sentence in privacy.not_guaranteed)
+    lost = ''
+    if 'not_carried' in source:
+        names = ', '.join(f'`{name}`' for name in source['not_carried'])
+        lost = f'\nThese attributes of the source are not carried over: {names}.\n'
     edges = '' if source['num_edges'] is None else f'{source["num_edges"]:,} edges, '
     codebook, origin = 'the mean feature vector of each group', 'not copied from it'
     if privacy.k_reached == 1:
@@ -306,7 +311,7 @@ def describe(release: Release) -> str:
 {card['num_trees']:,} synthetic computation graphs, made on {card['created']} from a graph with
 {source['num_nodes']:,} nodes, {edges}{source['num_features']:,} features
 and {source['num_classes']} labels. They were drawn from a model of that graph, {origin}.
-
+{lost}
 ```python
 from torch_geometric_cgt import SyntheticCGTDataset
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from torch_geometric_cgt.errors import NotFiniteError, UnsupportedError
 from torch_geometric_cgt.nn import CGTGenerator
@@ -19,6 +18,7 @@ from torch_geometric_cgt.nn.two_stream import factorised_layout
 from torch_geometric_cgt.nn.vocabulary import FlatVocabulary, log_softmax
 from torch_geometric_cgt.privacy.noise import SampledGaussian, SystemRandom
 from torch_geometric_cgt.training.kept_steps import KeptSteps, StepRecorder
+from torch_geometric_cgt.utils.progress import Log, progress_bar
 
 WARMUP = 0.05  # the share of all steps during which the learning rate rises
 AVERAGED = 0.5  # the share of all steps, at the end, whose weights are averaged
@@ -99,7 +99,7 @@ def fit_privately(
     noise: SampledGaussian,
     config: DPSGDConfig | None = None,
     rng: np.random.Generator | SystemRandom | None = None,
-    log: bool = True,
+    log: Log = True,
 ) -> KeptSteps:
     r"""Trains a generator with DP-SGD (Abadi et al., 2016), on :obj:`opacus`.
 
@@ -143,7 +143,7 @@ def fit_privately(
     optimizer = make_optimizer(adam, noise.noise_multiplier, config.clip, rng)
     average = WeightAverage(generator)
     recorder = StepRecorder(generator, adam, steps, y.numel())
-    with tqdm(total=steps, desc='dp-sgd', unit='step', disable=not log) as bar:
+    with progress_bar(log, steps, 'dp-sgd', 'steps') as bar:
         for step in range(steps):
             for group in optimizer.param_groups:
                 group['lr'] = config.lr * _schedule(step, steps)

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from tqdm import tqdm
 
 from torch_geometric_cgt.errors import NotFiniteError
 from torch_geometric_cgt.nn import CGTGenerator
@@ -20,6 +19,7 @@ from torch_geometric_cgt.training.batches import Batch, Batches, DrawTokens, bat
 from torch_geometric_cgt.training.checkpoint import Checkpoints, TrainingState, fingerprint
 from torch_geometric_cgt.training.config import FitConfig, FitResult
 from torch_geometric_cgt.utils.distributed import World, fork_rng, seed_global
+from torch_geometric_cgt.utils.progress import Log, progress_bar
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 READ_EVERY = 25  # steps between two reads of the losses
@@ -32,7 +32,7 @@ def fit(
     config: FitConfig,
     seed: int = 0,
     device: torch.device | str = 'cpu',
-    log: bool = True,
+    log: Log = True,
     scene: Tensor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = True,
@@ -98,10 +98,10 @@ def fit(
 
     monitor = StepMonitor(config, world, device)
     position = state.epoch * batches.num_steps + state.step
-    hide = not (log and world.is_first)
+    shown = log if world.is_first else False
     with (
         fork_rng(device),
-        tqdm(total=steps, initial=position, desc='fit', unit='step', disable=hide) as bar,
+        progress_bar(shown, steps, 'fit', 'steps', position) as bar,
     ):
         while not is_finished(state, num_epochs, config.patience):
             generator.train()
@@ -126,7 +126,7 @@ def fit(
                         bad = position + 1 - bad_age
                         raise NotFiniteError(_not_finite(bad, steps, config, checkpoints))
                     state.nll += nll
-                    bar.set_postfix(_progress(state, optimizer), refresh=False)
+                    bar.note(_progress(state, optimizer))
                     if checkpoints is not None and monitor.checkpoint_is_due():
                         checkpoints.save(state, generator, optimizer)
                         monitor.restart_clock()
@@ -137,7 +137,7 @@ def fit(
                 _evaluate_held_out(state, generator, held_out, config, world)
             else:
                 state.result.best_epoch = state.epoch
-            bar.set_postfix(_progress(state, optimizer))
+            bar.note(_progress(state, optimizer))
             state.epoch, state.step, state.nll, state.count = state.epoch + 1, 0, 0.0, 0
         if checkpoints is not None:
             checkpoints.save(state, generator, optimizer)
@@ -298,14 +298,14 @@ def _epoch_total(state: TrainingState, world: World) -> tuple[float, int]:
     return sum(nll for nll, _ in totals), sum(count for _, count in totals)
 
 
-def _progress(state: TrainingState, optimizer: torch.optim.Optimizer) -> dict[str, str]:
-    r"""The values in the progress bar: the loss of this epoch so far, the last
+def _progress(state: TrainingState, optimizer: torch.optim.Optimizer) -> str:
+    r"""The values beside the progress bar: the loss of this epoch so far, the last
     held-out loss and the learning rate.
     """
-    values = {'nll': f'{state.nll / max(1, state.count):.3f}'}
+    values = [f'nll={state.nll / max(1, state.count):.3f}']
     if state.result.holdout_nll:
-        values['holdout'] = f'{state.result.holdout_nll[-1]:.3f}'
-    return {**values, 'lr': f'{optimizer.param_groups[0]["lr"]:.1e}'}
+        values.append(f'holdout={state.result.holdout_nll[-1]:.3f}')
+    return ', '.join([*values, f'lr={optimizer.param_groups[0]["lr"]:.1e}'])
 
 
 def _identity(

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.utils.progress import Log, progress_bar
 from torch_geometric_cgt.utils.seeds import seeded
 
 BLOCK = 4096  # trees per block; another size gives other trees for the same seed
@@ -33,7 +33,7 @@ def sample(
     seed: int = 0,
     batch_size: int = BLOCK,
     device: torch.device | str = 'cpu',
-    log: bool = True,
+    log: Log = True,
     scene: Tensor | None = None,
 ) -> Tensor:
     r"""Samples one token tree per label.
@@ -69,7 +69,7 @@ def sample_blocks(
     seed: int = 0,
     batch_size: int = BLOCK,
     device: torch.device | str = 'cpu',
-    log: bool = True,
+    log: Log = True,
     scene: Tensor | None = None,
 ) -> Iterator[tuple[int, Tensor]]:
     r"""Samples some blocks of the trees that :meth:`sample` returns.
@@ -98,7 +98,7 @@ def sample_blocks(
     generator.to(device)
     rows = [slice(block * batch_size, (block + 1) * batch_size) for block in blocks]
     total = sum(y[part].numel() for part in rows)
-    with tqdm(total=total, desc='sample', unit='graph', disable=not log) as bar:
+    with progress_bar(log, total, 'sample', 'graphs') as bar:
         for block, part in zip(blocks, rows, strict=True):
             rng = seeded(seed, 'sample', block, device=device)
             tokens = generator.sample(y[part].to(device), rng, scene[part].to(device))

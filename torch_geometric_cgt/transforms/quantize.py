@@ -29,7 +29,7 @@ from torch_geometric_cgt.quantizer.class_probabilities import out_of_fold_probab
 from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words, tf_idf
 from torch_geometric_cgt.quantizer.kmeans_steps import proximity_order
 from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
-from torch_geometric_cgt.utils.checks import check_memory
+from torch_geometric_cgt.utils.checks import check_integer, check_memory
 
 METHODS = ('kmeans', 'exact', 'dp')
 TRIAL_ROWS = 50_000  # Enough rows to calibrate the task weight.
@@ -115,14 +115,11 @@ class Quantize(BaseTransform):
         device: str | torch.device = 'cpu',
         dp_args: dict[str, Any] | None = None,
     ) -> None:
-        if k < 1:
-            raise ValueError(f"'k' must be at least 1 (got {k})")
-        if num_clusters is not None and num_clusters < 1:
-            raise ValueError(f"'num_clusters' must be at least 1 (got {num_clusters})")
-        if num_components < 1:
-            raise ValueError(f"'num_components' must be at least 1 (got {num_components})")
-        if l is not None and l < 1:
-            raise ValueError(f"'l' must be at least 1 (got {l})")
+        for name, value in (('num_clusters', num_clusters), ('l', l)):
+            if value is not None:
+                check_integer(name, value)
+        check_integer('k', k)
+        check_integer('num_components', num_components)
         if task_weight != 'auto' and not (task_weight is None or _is_weight(task_weight)):
             raise ValueError(
                 f"'task_weight' must be None, 'auto' or a number >= 0 (got {task_weight!r})"

@@ -26,6 +26,22 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"'{name}' must be a positive integer (got {value!r})")
 
 
+def check_integer(name: str, value: Any, least: int = 1) -> None:
+    r"""Raises a :class:`ValueError` unless :obj:`value` is an integer and not too small.
+
+    Args:
+        name (str): The name of the argument, for the message.
+        value (int): Its value. Booleans and text are rejected.
+        least (int, optional): The smallest allowed value. (default: :obj:`1`)
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(
+            f"'{name}' must be an integer (got {value!r} of type '{type(value).__name__}')"
+        )
+    if value < least:
+        raise ValueError(f"'{name}' must be at least {least} (got {value})")
+
+
 def as_matrix(x: Any, name: str = 'X') -> Tensor:
     r"""Returns :obj:`x` as a two-dimensional tensor of finite numbers, without a copy if possible.
 

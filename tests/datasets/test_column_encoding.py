@@ -1,0 +1,92 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from torch_geometric_cgt.datasets.column_encoding import EncodingOptions, encode_columns
+from torch_geometric_cgt.errors import SourceError
+
+
+def encode(columns, **options):
+    table = pd.DataFrame(columns)
+    return encode_columns(table, list(columns), 'nodes.csv', EncodingOptions(**options))
+
+
+def test_numbers_booleans_and_categories():
+    found = encode(
+        {
+            'age': [1.5, 2.0, 4.0],
+            'ok': [True, False, True],
+            'colour': ['red', None, 'blue '],
+            'size': [10, 2, 10],
+        },
+        categorical=('size',),
+    )
+    assert found.names == ('age', 'ok', 'colour=blue', 'colour=red', 'size=2', 'size=10')
+    assert found.values.dtype == np.float32
+    assert found.values.tolist() == [
+        [1.5, 1, 0, 1, 0, 1],
+        [2.0, 0, 0, 0, 1, 0],
+        [4.0, 1, 1, 0, 0, 1],
+    ]
+    assert [(each.role, each.columns) for each in found.decisions] == [
+        ('numeric', ('age',)),
+        ('boolean', ('ok',)),
+        ('one-hot', ('colour',)),
+        ('one-hot', ('size',)),
+    ]
+    assert 'blue, red' in found.decisions[2].detail and '1 empty' in found.decisions[2].detail
+
+
+def test_lists_of_numbers_are_several_features():
+    found = encode({'v': [[1.0, 2.0], np.array([3.0, 4.0])]})
+    assert found.names == ('v[0]', 'v[1]') and found.values.tolist() == [[1, 2], [3, 4]]
+
+
+def test_missing_numbers_are_an_error_or_the_mean():
+    table = {'a': [1.0, None, 3.0], 'b': [True, None, None], 'c': [1, 2, 3]}
+    with pytest.raises(SourceError, match=r"'a' in 1 rows, 'b' in 2 rows.*--missing mean"):
+        encode(table)
+    found = encode(table, missing='mean')
+    assert found.values.tolist() == [[1, 1, 1], [2, 1, 2], [3, 1, 3]]
+    assert found.notes == ('missing numbers are the mean of their column: a (1), b (2)',)
+
+
+def test_standardized_columns_have_one_scale():
+    table = {'income': [10_000.0, 30_000.0], 'age': [20.0, 40.0], 'same': [1.0, 1.0]}
+    (note,) = encode(table).notes
+    assert "'income' is 1,000 times that of 'age'" in note and '--standardize' in note
+    found = encode({**table, 'ok': [True, False]}, standardize=True)
+    assert found.values.tolist() == [[-1, -1, 0, 1], [1, 1, 0, 0]] and found.notes == ()
+    assert 'standard deviation 1' in found.decisions[0].detail
+
+
+TEXT = [f'a person who wrote sentence number {i}' for i in range(40)]
+REFUSED = {
+    'free text': ({'bio': TEXT}, {}, "'bio'.*free text.*--drop bio"),
+    'identifiers': ({'mail': [f'{i}@x' for i in range(30)]}, {}, "'mail'.*30 distinct.*one row"),
+    'many values': ({'zip': [str(i % 150) + 'x' for i in range(900)]}, {}, "'zip' .*limit is 100"),
+    'a lower limit': ({'c': list('abcabc')}, {'max_values': 2}, 'limit is 2'),
+    'dates': ({'born': pd.to_datetime(['2020-01-01'] * 3)}, {}, "'born'.*dates.*--drop born"),
+    'infinite': ({'a': [1.0, np.inf]}, {}, "'a'.*infinite"),
+    'empty text': ({'a': pd.Series([None, None], dtype=object)}, {}, "'a' .*is empty"),
+    'empty numbers': ({'a': [np.nan, np.nan]}, {'missing': 'mean'}, 'are empty'),
+    'lists of two lengths': ({'v': [[1.0], [1.0, 2.0]]}, {}, "'v'.*one length"),
+    'unknown column': ({'a': [1]}, {'categorical': ('b',)}, r"no column \['b'\]"),
+}
+
+
+@pytest.mark.parametrize('name', REFUSED)
+def test_a_column_that_cannot_be_encoded_is_named(name):
+    columns, options, message = REFUSED[name]
+    with pytest.raises(SourceError, match=message):
+        encode(columns, **options)
+
+
+def test_few_values_are_categories_even_if_each_is_in_one_row():
+    assert encode({'c': list('abc')}).values.tolist() == np.eye(3).tolist()
+
+
+@pytest.mark.parametrize('options', [{'missing': 'zero'}, {'max_values': 0}])
+def test_wrong_options(options):
+    with pytest.raises(ValueError, match=f"'{next(iter(options))}' must be"):
+        EncodingOptions(**options)

@@ -1,0 +1,85 @@
+import pytest
+import torch
+
+from torch_geometric_cgt.datasets.column_encoding import EncodingOptions
+from torch_geometric_cgt.datasets.node_table import read_nodes
+from torch_geometric_cgt.errors import SourceError
+
+
+def read(tmp_path, text, label=None, id=None, drop=()):
+    (tmp_path / 'nodes.csv').write_text(text)
+    return read_nodes(tmp_path / 'nodes.csv', label, id, drop, EncodingOptions())
+
+
+def test_ids_labels_and_features(tmp_path):
+    nodes = read(tmp_path, 'node,label,a,b\n01,oak,1,2\nx,,3,4\n2,ash,5,6\n3,NA,7,8\n')
+    assert nodes.ids == ['01', 'x', '2', '3'] and nodes.classes == ('ash', 'oak')
+    assert nodes.y.tolist() == [1, -1, 0, -1] and nodes.features == ('a', 'b')
+    assert nodes.x.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]] and nodes.masks == {}
+    details = {each.role: each.detail for each in nodes.decisions}
+    assert details['label'].startswith('2 classes: ash = 0, oak = 1; 2 nodes without')
+    assert 'random' in details['split']
+
+
+@pytest.mark.parametrize(
+    'cells, classes, y',
+    [
+        ('2 10 2 -1', ('2', '10'), [0, 1, 0, -1]),
+        ('0.0 1.0 NaN 0', ('0', '1'), [0, 1, -1, 0]),
+        ('3 a 3 a', ('3', 'a'), [0, 1, 0, 1]),
+    ],
+)
+def test_integers_are_sorted_by_value_and_negative_ones_are_no_labels(tmp_path, cells, classes, y):
+    rows = [f'{i},{cell},1' for i, cell in enumerate(cells.split())]
+    nodes = read(tmp_path, '\n'.join(['id,y,a', *rows]))
+    assert nodes.classes == classes and nodes.y.tolist() == y
+
+
+def test_a_column_of_splits(tmp_path):
+    nodes = read(tmp_path, 'id,y,a,split\n0,0,1,train\n1,1,1,Valid\n2,0,1,\n3,1,1,test\n')
+    assert nodes.masks['train_mask'].tolist() == [True, False, False, False]
+    assert nodes.masks['val_mask'].tolist() == [False, True, False, False]
+    assert nodes.masks['test_mask'].tolist() == [False, False, False, True]
+    assert nodes.features == ('a',)
+
+
+@pytest.mark.parametrize('true, false', [('true', 'false'), ('True', 'False'), ('1', '0')])
+def test_columns_of_masks(tmp_path, true, false):
+    text = f'id,y,a,train_mask,test_mask\n0,0,1,{true},{false}\n1,1,1,{false},{true}\n'
+    nodes = read(tmp_path, text)
+    assert torch.equal(nodes.masks['train_mask'], torch.tensor([True, False]))
+    assert torch.equal(nodes.masks['test_mask'], torch.tensor([False, True]))
+    assert set(nodes.masks) == {'train_mask', 'test_mask'}
+
+
+REFUSED = {
+    'no id': ('key,y,a\n0,0,1\n', {}, "'--id'.*'key', 'y', 'a'"),
+    'another id': ('id,y,a\n0,0,1\n', {'id': 'key'}, "no column 'key' of ids"),
+    'no label': ('id,class,a\n0,0,1\n', {}, "'--label'"),
+    'two labels': ('id,y,label,a\n0,0,0,1\n', {}, "Which column.*'--label'"),
+    'dropped label': ('id,y,a\n0,0,1\n', {'label': 'y', 'drop': ['y']}, "no column 'y' of labels"),
+    'one column for both': ('id,a\n0,1\n', {'label': 'id'}, 'cannot be both'),
+    'unknown drop': ('id,y,a\n0,0,1\n', {'drop': ['b']}, r"no column \['b'\]"),
+    'double ids': ('id,y,a\n7,0,1\n7,1,1\n', {}, '1 ids .*more than one row, e.g. 7'),
+    'missing ids': ('id,y,a\n,0,1\n', {}, '1 rows .*no id'),
+    'no rows': ('id,y,a\n', {}, 'no rows'),
+    'nothing labelled': ('id,y,a\n0,,1\n', {}, 'no label'),
+    'fractions': ('id,y,a\n0,0.5,1\n1,1,1\n', {}, r'must hold classes .got fractions .0.5'),
+    'no features': ('id,y\n0,0\n', {}, 'no column of features'),
+    'unknown split': ('id,y,a,split\n0,0,1,left\n', {}, r'got left.*--drop split'),
+    'two splits': ('id,y,a,split,val_mask\n0,0,1,,0\n', {}, r"'split' and .*'val_mask'"),
+    'no mask': ('id,y,a,val_mask\n0,0,1,7\n', {}, "'val_mask' .*true and false"),
+}
+
+
+@pytest.mark.parametrize('name', REFUSED)
+def test_a_wrong_table_ends_with_a_sentence(tmp_path, name):
+    text, options, message = REFUSED[name]
+    with pytest.raises(SourceError, match=message):
+        read(tmp_path, text, **options)
+
+
+def test_a_number_for_each_node_is_no_class(tmp_path):
+    rows = '\n'.join(f'{i},{i},1' for i in range(9))
+    with pytest.raises(SourceError, match='9 values in 9 rows'):
+        read(tmp_path, f'id,y,a\n{rows}\n')

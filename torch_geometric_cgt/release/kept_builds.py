@@ -1,0 +1,115 @@
+r"""The builds in a folder: what each of them is, how large it is, and its removal."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from torch_geometric_cgt.errors import CGTError
+from torch_geometric_cgt.pipeline.odometer import FOLDER as ODOMETER
+from torch_geometric_cgt.pipeline.workspace import LOCKS
+from torch_geometric_cgt.release.release import CARD, PRIVATE_TENSORS
+from torch_geometric_cgt.utils.files import read_sealed_json, require_writable
+
+WORK = '.fit'  # suffix of the folder of a build that is not finished
+FINISHED, INTERRUPTED, LEFT_OVER = 'finished', 'interrupted', 'left over'
+
+
+@dataclass(frozen=True)
+class KeptBuild:
+    r"""A build in a folder of builds.
+
+    Args:
+        folder (str): The name of its folder.
+        source (str): The name of the source.
+        promise (str): What the release of it promises, in short.
+        date (str): The day on which it was made or last written to.
+        num_bytes (int): The size of its files.
+        state (str): :obj:`"finished"`; :obj:`"interrupted"`, if the same command
+            resumes it; or :obj:`"left over"` of a write that was killed.
+        has_secrets (bool): Whether it holds what must not be published: the
+            cluster of each node, weights, noisy answers.
+    """
+
+    folder: str
+    source: str
+    promise: str
+    date: str
+    num_bytes: int
+    state: str
+    has_secrets: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""The build for a JSON file."""
+        return asdict(self)
+
+
+def kept_builds(root: str | Path) -> list[KeptBuild]:
+    r"""The builds in a folder, by name.
+
+    Args:
+        root (str): The folder of builds, see
+            :class:`~torch_geometric_cgt.SyntheticCGTDataset`.
+    """
+    root = Path(root).expanduser()
+    if not root.is_dir():
+        return []
+    folders = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink()]
+    return [_describe(path) for path in sorted(folders) if path.name not in (LOCKS, ODOMETER)]
+
+
+def remove_build(root: str | Path, folder: str) -> None:
+    r"""Removes a build. The account of its source in the odometer stays: what was
+    released cannot be taken back by deleting files, and its cost still counts.
+
+    Raises :class:`CGTError` if the build is running.
+
+    Args:
+        root (str): The folder of builds.
+        folder (str): The name of the folder of the build.
+    """
+    root = Path(root).expanduser()
+    known = [build.folder for build in kept_builds(root)]
+    if folder not in known:
+        raise ValueError(f"There is no build '{folder}' in '{root}'; it has {known}")
+    locks = root / LOCKS
+    require_writable(locks)
+    name = folder if folder.endswith(WORK) else f'{folder}{WORK}'
+    try:
+        with FileLock(locks / f'{name}.lock').acquire(blocking=False):
+            shutil.rmtree(root / folder)
+    except Timeout as error:
+        raise CGTError(f"'{folder}' is being built by another process: not removed") from error
+
+
+def _describe(path: Path) -> KeptBuild:
+    files = [file for file in path.rglob('*') if file.is_file() and not file.is_symlink()]
+    num_bytes = sum(file.stat().st_size for file in files)
+    newest = max((file.stat().st_mtime for file in files), default=path.stat().st_mtime)
+    date = datetime.fromtimestamp(newest, timezone.utc).strftime('%Y-%m-%d')
+    name = path.name.strip('.').removesuffix(WORK)
+    parts = name.split('-')
+    source, promise = parts[0], parts[1] if len(parts) > 1 else ''
+    state = LEFT_OVER if path.name.startswith('.') else FINISHED
+    if path.name.endswith(WORK):
+        state = INTERRUPTED
+    has_secrets = state != FINISHED or (path / PRIVATE_TENSORS).exists()
+    try:
+        card = read_sealed_json(path / CARD, check_files=False)
+        source, date = str(card['source']['name']), str(card['created'])
+        promise = _promise(card['privacy'])
+    except (CGTError, OSError, KeyError, TypeError, ValueError):
+        if state == FINISHED:
+            state = LEFT_OVER  # not readable: construct the dataset again
+    return KeptBuild(path.name, source, promise, date, num_bytes, state, has_secrets)
+
+
+def _promise(privacy: dict[str, Any]) -> str:
+    if privacy['epsilon'] is not None:
+        return f'epsilon={privacy["epsilon"]:.3g} per {privacy["protects"]}'
+    return f'k={privacy["k"]}'
