@@ -14,7 +14,7 @@ def test_two_processes_build_one_dataset(tmp_path):
     assert facts[0]['error'] == 'RuntimeError: out of ideas'  # and the other does not wait for ever
     assert facts[1]['error'].startswith('DistributedError: Process 0 of 2 failed to quantize: Run')
     assert torch.equal(facts[0]['tokens'], facts[1]['tokens'])
-    assert '4904/4904' in out.stderr and '/4096' not in out.stderr  # bars of the first one alone
+    assert out.stderr.count('sample (') == 1, out.stderr[-2000:]  # the first one alone reports
     (folder,) = builds(tmp_path / 'root')
 
     one = SyntheticCGTDataset(random_graph(), **arguments(tmp_path / 'alone'), log=False)
