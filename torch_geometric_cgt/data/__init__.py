@@ -1,6 +1,6 @@
 r"""In-neighbours of a graph, token trees, and their views as a forest and as PyG stores."""
 
-from torch_geometric_cgt.data.edge_values import EDGE_KEYS, EdgeForm, EdgeValues
+from torch_geometric_cgt.data.edge_values import EDGE_KEYS, EdgeForm, EdgeValues, values_at
 from torch_geometric_cgt.data.in_neighbors import InNeighbors
 from torch_geometric_cgt.data.stores import (
     CodebookFeatureStore,
@@ -42,4 +42,5 @@ __all__ = [
     'root_nodes',
     'split_of',
     'tokens_of',
+    'values_at',
 ]

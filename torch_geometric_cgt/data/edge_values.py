@@ -146,6 +146,17 @@ class EdgeValues:
             raise ValueError(f'An edge value does not fit the types {self.form.dtypes}')
 
 
+def values_at(data: Data, edge: Tensor) -> dict[str, Tensor]:
+    r"""The edge weight and the edge attributes of some edges of a graph, as far as it
+    has them.
+
+    Args:
+        data (Data): The graph.
+        edge (torch.Tensor): The positions of the edges, or a mask.
+    """
+    return {name: data[name][edge] for name in EDGE_KEYS if data.get(name) is not None}
+
+
 def _name_of(value: Tensor | None) -> str | None:
     return None if value is None else str(value.dtype).removeprefix('torch.')
 

@@ -126,19 +126,18 @@ class EdgeTables:
         count = torch.bincount(cell, minlength=size * self.num_values).view(size, self.num_values)
         first = torch.full((size,), row.numel())  # one edge of each context
         first.scatter_reduce_(0, place[kept], kept.nonzero().view(-1), 'amin')
-        known = levels[len(levels) - len(self.tables) :]
-        prior = self._shares_of([level[first] for level in known])
+        prior = self._shares_of([level[first] for level in levels])
         strength = STRENGTH * (count > 0).sum(dim=1, keepdim=True)
         return CountedTable(key[enough], _shares(count + strength * prior))
 
     def _shares_of(self, levels: list[Tensor]) -> Tensor:
         r"""The distribution of each edge by the finest level that knows its context, ``[e, m]``."""
-        size = levels[0].numel() if levels else 1
-        out = self.overall.expand(size, -1).clone()
-        for table, context in zip(reversed(self.tables), reversed(levels), strict=True):
-            row, known = table.find(context)
-            if bool(known.any()):
-                out[known] = table.share[row[known]]
+        out = self.overall.expand(levels[0].numel(), -1).clone()
+        known = zip(reversed(self.tables), reversed(levels), strict=False)  # coarse ones first
+        for table, context in known:
+            row, is_known = table.find(context)
+            if bool(is_known.any()):
+                out[is_known] = table.share[row[is_known]]
         return out
 
     def draw(self, tokens: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:

@@ -4,6 +4,7 @@ from torch_geometric_cgt.quantizer.base import Quantizer
 from torch_geometric_cgt.quantizer.constrained_kmeans import ConstrainedKMeans, FlowKMeans
 from torch_geometric_cgt.quantizer.edge_codebook import (
     EdgeCodebook,
+    edge_codewords,
     edge_support,
     fit_edge_codebook,
 )
@@ -21,6 +22,7 @@ __all__ = [
     'PrivateKMeans',
     'Quantizer',
     'cluster_means',
+    'edge_codewords',
     'edge_support',
     'fit_edge_codebook',
     'label_homogeneity',

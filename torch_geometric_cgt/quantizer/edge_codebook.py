@@ -78,8 +78,8 @@ def fit_edge_codebook(
        values forms up to :obj:`MAX_VALUES` groups.
     2. As long as a group has a support below :math:`k`, the group with the
        smallest one is merged with the nearest other group.
-    3. The codeword of a group is the value that most of its edges have, if there
-       are few distinct values and this one has a support of :math:`k` by itself.
+    3. The codeword of a group is the value with the largest support, if there are
+       few distinct values and this one has a support of :math:`k` by itself.
        Otherwise, it is a weighted mean in which the edges of a node weigh at most
        one together, rounded to steps that are at least as large as one node can
        move it. Columns of an integer type are rounded to whole numbers.
@@ -94,28 +94,43 @@ def fit_edge_codebook(
     check_positive('k', k)
     table = values.table
     z = (table - table.mean(dim=0)) / table.std(dim=0, correction=0).clamp(min=1e-12)
-    distinct, atom = torch.unique(table, dim=0, return_inverse=True)
-    is_few = len(distinct) <= MAX_VALUES
-    if is_few:
-        group = atom
-    else:
+    distinct, group = torch.unique(table, dim=0, return_inverse=True)
+    if len(distinct) > MAX_VALUES:
         most = min(MAX_VALUES, max(1, len(table) // (2 * k)))
         group = _kmeans(z, most, seed)
     group = _merge(z, group, edge_index, num_nodes, k, values.form.names)
     support = [
         edge_support(edge_index[:, group == g], num_nodes) for g in range(int(group.max()) + 1)
     ]
+    words = edge_codewords(values, group, edge_index, num_nodes, k)
+    return EdgeCodebook(words, group, torch.tensor(support))
+
+
+def edge_codewords(
+    values: EdgeValues, group: Tensor, edge_index: Tensor, num_nodes: int, k: int
+) -> EdgeValues:
+    r"""The value of each group of edges, by rule 3 of :meth:`fit_edge_codebook`.
+
+    Args:
+        values (EdgeValues): The values of all edges, ``[E, num_columns]``.
+        group (torch.Tensor): The group of each edge, ``[E]``.
+        edge_index (torch.Tensor): The edges, ``[2, E]``.
+        num_nodes (int): The number of nodes.
+        k (int): The smallest support of a codeword.
+    """
+    distinct, atom = torch.unique(values.table, dim=0, return_inverse=True)
     words = []
-    for g in range(len(support)):
+    for g in range(int(group.max()) + 1):
         inside = group == g
-        usual = _usual(atom[inside], edge_index[:, inside], num_nodes, k) if is_few else None
-        if usual is not None:
-            words.append(distinct[usual])
-        else:
+        edges, usual = edge_index[:, inside], None
+        if len(distinct) <= MAX_VALUES:
+            usual = _usual(atom[inside], edges, num_nodes, k)
+        if usual is None:
             is_whole = values.form.is_whole
-            words.append(_rounded_mean(table[inside], edge_index[:, inside], num_nodes, is_whole))
-    codebook = EdgeValues(torch.stack(words), values.form).fitted()
-    return EdgeCodebook(codebook, group, torch.tensor(support))
+            words.append(_rounded_mean(values.table[inside], edges, num_nodes, is_whole))
+        else:
+            words.append(distinct[usual])
+    return EdgeValues(torch.stack(words), values.form).fitted()
 
 
 def _merge(
@@ -146,10 +161,13 @@ def _merge(
 
 
 def _usual(atom: Tensor, edge_index: Tensor, num_nodes: int, k: int) -> int | None:
-    r"""The most frequent value of a group, if enough nodes have exactly this value."""
-    value, count = atom.unique(return_counts=True)
-    usual = int(value[count.argmax()])
-    return usual if edge_support(edge_index[:, atom == usual], num_nodes) >= k else None
+    r"""The value of a group that most nodes have exactly, if these are enough."""
+    support = {
+        value: edge_support(edge_index[:, atom == value], num_nodes)
+        for value in atom.unique().tolist()
+    }
+    usual = max(support, key=lambda value: support[value])
+    return usual if support[usual] >= k else None
 
 
 def edge_weights(edge_index: Tensor, num_nodes: int) -> Tensor:

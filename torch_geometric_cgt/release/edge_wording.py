@@ -14,10 +14,10 @@ BEHIND = (
 )
 NO_ANONYMITY = 'Nothing is guaranteed about {names}: values can be those of single edges.'
 DRAWN = (
-    'Each value of {names} is protected on its own. Values are drawn given the label, the groups of '
-    'parent and child and the value drawn before, from exact counts in the source. A count is used '
-    'only if its edges have at least {k} parents and at least {k} children. Which values a source '
-    'node has together is not protected beyond that.'
+    'Each value of {names} is protected on its own. Values are drawn given the label, the groups '
+    'of parent and child and the value drawn before, from exact counts in the source. A count is '
+    'used only if its edges have at least {k} parents and at least {k} children. Which values a '
+    'source node has together is not protected beyond that.'
 )
 NOISY = (
     'The values of {names} are the middles of {num_values} cells between bounds that were declared '
