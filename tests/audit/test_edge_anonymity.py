@@ -9,8 +9,8 @@ from torch_geometric_cgt.audit.edge_anonymity import check_edge_values
 from torch_geometric_cgt.audit.neighbours import neighbour_of
 from torch_geometric_cgt.data import EdgeValues
 from torch_geometric_cgt.pipeline.source import check_source
-from torch_geometric_cgt.quantizer import fit_edge_codebook
 from torch_geometric_cgt.release.card import Card
+from torch_geometric_cgt.transforms.edge_codebook import fit_edge_codebook
 
 K = 10
 SOURCE = check_source(valued_graph())

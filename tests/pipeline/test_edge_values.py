@@ -23,7 +23,7 @@ from torch_geometric_cgt.data import TreeShape, root_nodes
 from torch_geometric_cgt.errors import AnonymityError, SourceError
 from torch_geometric_cgt.models.edge_value_counts import NAME
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, check_source
-from torch_geometric_cgt.quantizer import edge_support
+from torch_geometric_cgt.transforms.edge_codebook import edge_support
 
 K = 10
 CONVS = ('GINEConv', 'NNConv', 'GATv2Conv', 'GCNConv')
@@ -206,7 +206,7 @@ def test_bounds_must_be_declared(bounds, message, tmp_path):
 def test_arguments_of_the_promise():
     with pytest.raises(ValueError, match="form='rows'"):
         DifferentialPrivacy(1.0, form='rows', edge_bounds=BOUNDS)
-    with pytest.raises(ValueError, match='512 cells'):
+    with pytest.raises(ValueError, match='more than 256 cells'):
         DifferentialPrivacy(1.0, edge_bounds=BOUNDS)
     plain = DifferentialPrivacy(1.0).to_dict()
     assert 'edge_bounds' not in plain and 'edge_bins' not in plain

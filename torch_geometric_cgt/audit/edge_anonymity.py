@@ -8,8 +8,8 @@ from torch import Tensor
 from torch_geometric_cgt.audit.check import Check, verdict
 from torch_geometric_cgt.data import EdgeValues
 from torch_geometric_cgt.pipeline.source import Source
-from torch_geometric_cgt.quantizer import edge_codewords, edge_support
 from torch_geometric_cgt.release.card import Card
+from torch_geometric_cgt.transforms.edge_codebook import edge_codewords, edge_support
 
 NAMES = ('Nodes behind edge values', 'Edge values are computed as stated')
 NO_GROUPS = (

@@ -27,9 +27,9 @@ from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share
 from torch_geometric_cgt.pipeline.workspace import Outcome
 from torch_geometric_cgt.privacy import Budget, Ledger
-from torch_geometric_cgt.quantizer import fit_edge_codebook
 from torch_geometric_cgt.sampler import TreeDraws
 from torch_geometric_cgt.training.sample import BLOCK
+from torch_geometric_cgt.transforms.edge_codebook import fit_edge_codebook
 from torch_geometric_cgt.transforms.scenes import find_scenes
 from torch_geometric_cgt.transforms.task_weight import WEIGHTS
 from torch_geometric_cgt.utils.progress import progress_bar

@@ -2,12 +2,6 @@ r"""Quantizers: k-anonymous and differentially private clusterings of feature ve
 
 from torch_geometric_cgt.quantizer.base import Quantizer
 from torch_geometric_cgt.quantizer.constrained_kmeans import ConstrainedKMeans, FlowKMeans
-from torch_geometric_cgt.quantizer.edge_codebook import (
-    EdgeCodebook,
-    edge_codewords,
-    edge_support,
-    fit_edge_codebook,
-)
 from torch_geometric_cgt.quantizer.kmeans_steps import cluster_means
 from torch_geometric_cgt.quantizer.label_diversity import LabelHomogeneity, label_homogeneity
 from torch_geometric_cgt.quantizer.private_kmeans import PrivateKMeans
@@ -16,15 +10,11 @@ from torch_geometric_cgt.utils.linear import reduce_features
 
 __all__ = [
     'ConstrainedKMeans',
-    'EdgeCodebook',
     'FlowKMeans',
     'LabelHomogeneity',
     'PrivateKMeans',
     'Quantizer',
     'cluster_means',
-    'edge_codewords',
-    'edge_support',
-    'fit_edge_codebook',
     'label_homogeneity',
     'protected_means',
     'reduce_features',

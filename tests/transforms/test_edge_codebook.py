@@ -8,8 +8,12 @@ from torch_geometric.data import Data
 
 from torch_geometric_cgt.data import EdgeValues
 from torch_geometric_cgt.errors import AnonymityError
-from torch_geometric_cgt.quantizer import edge_codebook, edge_support, fit_edge_codebook
-from torch_geometric_cgt.quantizer.edge_codebook import edge_weights
+from torch_geometric_cgt.transforms import edge_codebook
+from torch_geometric_cgt.transforms.edge_codebook import (
+    edge_support,
+    edge_weights,
+    fit_edge_codebook,
+)
 
 NODES = 9
 

@@ -5,7 +5,7 @@ import torch
 
 from torch_geometric_cgt.data import EdgeForm, EdgeValues
 from torch_geometric_cgt.errors import SourceError
-from torch_geometric_cgt.quantizer.edge_grid import EdgeGrid, check_bounds
+from torch_geometric_cgt.transforms.edge_grid import EdgeGrid, check_bounds
 
 FORM = EdgeForm('float32', 'int64', 2)
 
@@ -48,8 +48,11 @@ def test_wrong_bounds_are_refused(bounds):
 
 
 def test_too_many_cells_and_bounds_of_other_columns():
-    with pytest.raises(ValueError, match=r"'edge_bins' = 8 for 3 columns gives 512 cells"):
+    with pytest.raises(ValueError, match=r"'edge_bins' = 8 for 3 columns gives more than 256"):
         EdgeGrid(check_bounds({'edge_attr': [(0, 1)] * 3}), 8)
+    for bins in (0, 2.5):
+        with pytest.raises(ValueError, match="'edge_bins' must be"):
+            EdgeGrid(check_bounds({'edge_attr': (0, 1)}), bins)
     grid = EdgeGrid(check_bounds({'edge_attr': [(0, 1)] * 3}), 2)
     with pytest.raises(SourceError, match=r"\{'edge_weight': 1, 'edge_attr': 2\}.*'edge_attr': 3"):
         grid.check(FORM)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import EDGE_KEYS, EdgeForm, EdgeValues
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.utils.checks import check_positive
 
 MAX_CELLS = 256
 Bounds = dict[str, list[list[float]]]  # for each name, the lower and upper bound of each column
@@ -32,11 +33,12 @@ class EdgeGrid:
     num_bins: int
 
     def __post_init__(self) -> None:
-        if self.num_cells > MAX_CELLS:
+        check_positive('edge_bins', self.num_bins)
+        size = len(self.columns) * math.log(self.num_bins)  # a power may be a very large number
+        if size > math.log(MAX_CELLS) + 1e-9:
             raise ValueError(
-                f"'edge_bins' = {self.num_bins} for {len(self.columns)} columns gives "
-                f'{self.num_cells} cells, more than {MAX_CELLS}: use fewer bins, or fewer columns '
-                f"of 'edge_attr'"
+                f"'edge_bins' = {self.num_bins} for {len(self.columns)} columns gives more than "
+                f"{MAX_CELLS} cells: use fewer bins, or fewer columns of 'edge_attr'"
             )
 
     @property
