@@ -1,11 +1,15 @@
 """Graphs with edge values, and small GNNs that use them."""
 
+import warnings
+from pathlib import Path
+
 import torch
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GATv2Conv, GCNConv, GINEConv, NNConv
 
 from tests.helpers.graphs import random_graph
+from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 
 SIZE = 2  # columns of edge_attr
 
@@ -32,6 +36,22 @@ def weighted_graph(num_nodes=240, degree=4, seed=0) -> Data:
     x = torch.randn(num_nodes, 4, generator=rng)
     x[:, 0] = 1.0
     return Data(x=x, edge_index=torch.stack([source, target]), y=y, edge_weight=weight)
+
+
+def valued_dataset(graph: Data, root: Path) -> SyntheticCGTDataset:
+    """A k-anonymous dataset of a small graph, with k = 10."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)  # clusters with one label
+        return SyntheticCGTDataset(
+            graph,
+            k=10,
+            num_neighbors=[3, 2],
+            root=root,
+            log=False,
+            device='cpu',
+            generator={'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
+            fit=FitConfig(epochs=2, batch_size=32),
+        )
 
 
 class EdgeGNN(nn.Module):

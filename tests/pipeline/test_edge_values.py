@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch_geometric.loader import NeighborLoader
 
-from tests.conftest import quick_arguments
 from tests.helpers.edge_values import (
     SIZE,
     EdgeGNN,
     accuracy,
     train,
+    valued_dataset,
     valued_graph,
     weighted_graph,
 )
@@ -22,7 +22,12 @@ from torch_geometric_cgt import DuplicateEncode, SyntheticCGTDataset, TreeNeighb
 from torch_geometric_cgt.data import TreeShape, root_nodes
 from torch_geometric_cgt.errors import AnonymityError, SourceError
 from torch_geometric_cgt.models.edge_value_counts import NAME
-from torch_geometric_cgt.pipeline import DifferentialPrivacy, check_source
+from torch_geometric_cgt.pipeline import (
+    BuildConfig,
+    DifferentialPrivacy,
+    KAnonymousPipeline,
+    check_source,
+)
 from torch_geometric_cgt.transforms.edge_codebook import edge_support
 
 K = 10
@@ -40,19 +45,13 @@ def quiet():
 @pytest.fixture(scope='module')
 def valued(tmp_path_factory):
     """A dataset whose source has a weight and two attributes per edge."""
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)
-        root = tmp_path_factory.mktemp('valued')
-        return SyntheticCGTDataset(valued_graph(), **quick_arguments(root))
+    return valued_dataset(valued_graph(), tmp_path_factory.mktemp('valued'))
 
 
 @pytest.fixture(scope='module')
 def weighted(tmp_path_factory):
     """A dataset whose labels show in edge weights alone."""
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)
-        root = tmp_path_factory.mktemp('weighted')
-        return SyntheticCGTDataset(weighted_graph(), **quick_arguments(root))
+    return valued_dataset(weighted_graph(), tmp_path_factory.mktemp('weighted'))
 
 
 def test_the_forest_has_values_in_the_form_of_the_source(valued):
@@ -144,8 +143,8 @@ def test_labels_that_show_in_weights_alone_are_learned(weighted):
     assert score(shuffled, source) < 0.7
 
 
-def test_the_same_seed_gives_the_same_values(weighted, quick):
-    again = SyntheticCGTDataset(weighted_graph(), **quick)
+def test_the_same_seed_gives_the_same_values(weighted, tmp_path):
+    again = valued_dataset(weighted_graph(), tmp_path)
     assert torch.equal(again.trees.edge_tokens, weighted.trees.edge_tokens)
     assert torch.equal(again[0].edge_weight, weighted[0].edge_weight)
 
@@ -163,12 +162,22 @@ def test_the_fingerprint_depends_on_edge_values():
         check_source(data)
 
 
-def test_values_of_too_few_nodes_are_refused_before_the_fit(quick):
+def test_a_graph_without_edges_has_no_values_to_draw(tmp_path):
+    data = valued_graph()
+    data.edge_index = data.edge_index[:, :0]
+    data.edge_weight, data.edge_attr = data.edge_weight[:0], data.edge_attr[:0]
+    source = check_source(data)
+    assert source.edge_values().table.shape == (0, 1 + SIZE)
+    stages = KAnonymousPipeline(source, BuildConfig(), tmp_path).stages()
+    assert 'edges' not in [stage.name for stage in stages]
+
+
+def test_values_of_too_few_nodes_are_refused_before_the_fit(tmp_path):
     data = random_graph()
     hub = torch.stack([torch.zeros(20).long(), torch.arange(1, 21)])
     data.edge_index, data.edge_weight = hub, torch.rand(20)
     with pytest.raises(AnonymityError, match=r'fewer than k = 10'):
-        SyntheticCGTDataset(data, **quick)
+        valued_dataset(data, tmp_path)
 
 
 def private(graph, folder, **promise):

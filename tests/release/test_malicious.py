@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import quick_arguments
-from tests.helpers.edge_values import valued_graph
+from tests.helpers.edge_values import valued_dataset, valued_graph
 from tests.helpers.graphs import random_graph
 from tests.helpers.malicious import (
     CARD,
@@ -452,7 +451,7 @@ def releases(tmp_path_factory):
         folders[name] = root / 'release'
     edges = valued_graph()
     edges.edge_attr = edges.edge_attr[:, 0].long()  # integers
-    dataset = SyntheticCGTDataset(edges, **quick_arguments(tmp_path_factory.mktemp('edges')))
+    dataset = valued_dataset(edges, tmp_path_factory.mktemp('edges'))
     folders[EDGY] = tmp_path_factory.mktemp('edgy') / 'release'
     dataset.save(folders[EDGY])
     for name, folder in folders.items():

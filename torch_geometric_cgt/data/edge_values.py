@@ -183,7 +183,8 @@ def _check(name: str, value: Any, data: Data) -> Tensor:
         raise SourceError(
             f"'{name}' must hold real numbers, integers or booleans (got {value.dtype})"
         )
-    columns = value.detach().cpu().double().view(num_edges, -1 if num_edges else 1)
+    columns = value.detach().cpu().double()
+    columns = columns if columns.dim() == 2 else columns[:, None]
     bad = ~torch.isfinite(columns)
     if bad.any():
         raise SourceError(

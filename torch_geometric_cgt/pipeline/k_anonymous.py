@@ -85,7 +85,8 @@ class KAnonymousPipeline(Pipeline):
             Stage('sample', self.sample_release),
         ]
         unused = set()
-        if self.source.edge_values() is not None:
+        values = self.source.edge_values()
+        if values is not None and len(values) > 0:
             stages.insert(1, Stage('edge_codebook', self.quantize_edges, self.take_edge_values))
             stages.append(Stage('edges', self.draw_edges, self.take_edges))
         if self.config.k_anonymity.min_support is None:

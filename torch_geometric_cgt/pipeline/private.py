@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,24 +14,17 @@ from torch_geometric_cgt.data import InNeighbors, TokenTrees, random_split, toke
 from torch_geometric_cgt.models import (
     FitContext,
     PrivateGenerator,
-    PrivateMixing,
     TokenGraph,
     TreeModel,
     TreeSource,
 )
-from torch_geometric_cgt.models.edge_value_counts import (
-    EDGES_PER_NODE,
-    count_edge_values,
-    draw_by_label,
-    label_given_token,
-)
 from torch_geometric_cgt.models.edge_value_counts import NAME as EDGE_COUNTS
 from torch_geometric_cgt.models.edge_value_counts import STAGE as EDGE_VALUES
 from torch_geometric_cgt.models.noisy_tables import back_off, project_to_simplex
-from torch_geometric_cgt.pipeline.edge_values import draw_edge_tokens
 from torch_geometric_cgt.pipeline.k_anonymity import KAnonymity
 from torch_geometric_cgt.pipeline.pipeline import Build, BuildConfig, Pipeline, Stage
 from torch_geometric_cgt.pipeline.plan import LABELS, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.private_edges import PrivateEdges
 from torch_geometric_cgt.pipeline.public_start import pretrain
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.pipeline.workspace import Outcome, once
@@ -105,9 +97,7 @@ class PrivatePipeline(Pipeline):
         self.has_splits = source.split is not None
         self.numbers = public_numbers(source, config)
         self.answers = {}
-        self.grid = config.private.edge_grid
-        values = source.edge_values()  # their types and shapes are public
-        self.edge_form = None if values is None else values.form
+        self.edges = PrivateEdges.of(source, config.private)
 
     def prepare(self) -> None:
         r"""Calibrates the ledger to the budget, or reads the ledger of the build
@@ -130,16 +120,16 @@ class PrivatePipeline(Pipeline):
         clustering = ('projection', 'clustering', 'centres')
         model = ('computation graphs', 'sequence model')
         public = Stage('public', self.learn_from_public, self.take_public_weights)
-        edges = Stage('edges', self.count_edges, self.take_edge_table, (EDGE_VALUES,))
+        edges = Stage('edges', self.count_edges, self.take_edge_share, (EDGE_VALUES,))
         drawn = Stage('draw_edges', self.draw_edges, self.take_edges)
         return [
             Stage('labels', self.count_labels, self.take_counts, ('labels',)),
             Stage('quantize', self.quantize, self.take_clusters, clustering),
             *([public] if self.promise.public is not None else []),
             Stage('fit', self.fit, self.take_weights, model),
-            *([edges] if self.grid is not None else []),
+            *([edges] if self.edges is not None else []),
             Stage('sample', self.sample_release),
-            *([drawn] if self.grid is not None else []),
+            *([drawn] if self.edges is not None else []),
         ]
 
     def result(self) -> Build:
@@ -293,42 +283,26 @@ class PrivatePipeline(Pipeline):
         self.model.load_state_dict(own)
 
     def count_edges(self) -> Outcome:
-        r"""Noisy counts of edge values per label of the parent, as distributions."""
-        source, grid, num_classes = self.source, self.grid, self.numbers.num_classes
-        values = source.edge_values()
-        assert grid is not None and values is not None
-        capped, rate = self.promise.unit != 'edge', 1.0
-        if isinstance(self.model, PrivateMixing):  # its mean degree is private
-            rate = min(1.0, EDGES_PER_NODE / float(self.model.degree))
-        count = count_edge_values(
-            source.data.edge_index,
-            grid.tokens(values),
-            source.data.y,
-            num_classes,
-            grid.num_cells,
-            rate,
-            capped,
-        )
+        r"""Counts edge values per label of the parent, with noise, as distributions."""
+        assert self.edges is not None
         queries = self.ask('edges', EDGE_VALUES)
-        noisy = queries.counts(EDGE_COUNTS, count).view(num_classes, grid.num_cells)
-        return self.keep('edges', {'share': back_off(noisy, queries.sigma(EDGE_COUNTS))})
+        noisy = queries.counts(EDGE_COUNTS, self.edges.counts(self.source, self.model))
+        table = noisy.view(self.numbers.num_classes, -1)
+        return self.keep('edges', {'share': back_off(table, queries.sigma(EDGE_COUNTS))})
 
-    def take_edge_table(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    def take_edge_share(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         self.remember('edges', tensors, facts)
         self.edge_share = tensors['share']
 
     def draw_edges(self) -> Outcome:
-        r"""Draws the edge tokens of the release from private results alone."""
-        trees = self.trees
-        sizes = (trees.num_tokens, trees.num_classes)
-        evidence = label_given_token(trees.tokens[:, 0], trees.y, *sizes)
-        draw = partial(draw_by_label, self.edge_share, evidence, self.shape)
-        return {'edge_tokens': draw_edge_tokens(draw, trees, self.seed('edges'))}, {}
+        r"""Draws the edge tokens of the release."""
+        assert self.edges is not None
+        drawn = self.edges.draw(self.trees, self.edge_share, self.seed('edges'))
+        return {'edge_tokens': drawn}, {}
 
     def take_edges(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
-        assert self.grid is not None and self.edge_form is not None
-        values = self.grid.values(self.edge_form)
-        self.trees = replace(self.trees, edge_tokens=tensors['edge_tokens'], edge_values=values)
+        assert self.edges is not None
+        self.trees = self.edges.attach(self.trees, tensors['edge_tokens'])
         if self.world.is_first:
             self.trees.validate()
 
@@ -378,7 +352,7 @@ class PrivatePipeline(Pipeline):
         rows = other.model.rows if isinstance(other.model, PrivateGenerator) else ()
         results = {'counts': other.counts, 'codebook': other.codebook}
         results |= {f'model.{name}': v for name, v in other.model.state_dict().items()}
-        if other.grid is not None:
+        if other.edges is not None:
             results['edge_share'] = other.edge_share
         return Replay(asked, results, rows)
 
@@ -402,9 +376,6 @@ class PrivatePipeline(Pipeline):
     def facts(self) -> dict[str, Any]:
         r"""The facts of the card."""
         total = self.spent['totals'][0]
-        edges = None
-        if self.grid is not None and self.edge_form is not None:
-            edges = {**self.edge_form.to_dict(), 'num_values': self.grid.num_cells}
         return {
             'mechanism': 'differential privacy',
             'epsilon': total['epsilon'],
@@ -419,7 +390,7 @@ class PrivatePipeline(Pipeline):
             'public': self.plan.declared_public,
             'max_degree': self.plan.max_degree,
             'k': self.plan.k,
-            'edges': edges,
+            'edges': None if self.edges is None else self.edges.facts(),
         }
 
     def noise(self, purpose: str) -> torch.Generator | None:

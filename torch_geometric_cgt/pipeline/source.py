@@ -72,6 +72,11 @@ class Source:
             digest.update(value.contiguous().view(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
 
+    def bare(self) -> Source:
+        r"""The same graph without splits and edge values."""
+        data = self.data
+        return replace(self, data=Data(x=data.x, edge_index=data.edge_index, y=data.y), split=None)
+
     def edge_values(self) -> EdgeValues | None:
         r"""The weights and attributes of all edges; :obj:`None` if there are none."""
         return EdgeValues.of(self.data)
@@ -173,14 +178,14 @@ class PublicGraph:
 
     def check_apart_from(self, source: Source) -> None:
         r"""Raises :class:`SourceError` if the public graph is the private source,
-        even with other splits.
+        even with other splits or other edge values.
 
         Args:
             source (Source): The private source.
         """
         public = self.content()
         same = self.fingerprint == source.fingerprint() or (
-            replace(public, split=None).fingerprint() == replace(source, split=None).fingerprint()
+            public.bare().fingerprint() == source.bare().fingerprint()
         )
         if same:
             raise SourceError(

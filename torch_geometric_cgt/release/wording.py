@@ -296,7 +296,7 @@ def state(mechanism: str, facts: dict[str, Any], format: int = NEWEST) -> Statem
             own wording. (default: the newest)
     """
     statement = STATEMENTS[mechanism](facts, WORDINGS[format])
-    if facts['edges'] is None:
+    if facts.get('edges') is None:
         return statement
     promised, limits = edge_sentences(facts)
     return replace(
