@@ -198,16 +198,17 @@ def test_a_private_release_learns_from_weights_as_well(tmp_path):
     assert torch.equal(batch.edge_weight, loaded[0].edge_weight[batch.e_id])
 
 
-@pytest.mark.parametrize(
-    'bounds, message',
-    [
-        (None, r'has edge_weight and edge_attr.*edge_bounds=.*data\.edge_weight = None'),
-        ({'edge_weight': (0, 1)}, "'edge_attr': 2"),
-    ],
-)
-def test_bounds_must_be_declared(bounds, message, tmp_path):
-    with pytest.raises(SourceError, match=message):
-        private(valued_graph(), tmp_path, edge_bounds=bounds)
+def test_without_bounds_a_private_release_names_what_it_lacks(tmp_path):
+    with pytest.warns(UserWarning, match=r"'edge_weight', 'edge_attr'.*edge_bounds=\{'edge_weight"):
+        dataset = private(valued_graph(), tmp_path)
+    assert dataset.card['source']['not_carried'] == ['edge_weight', 'edge_attr']
+    assert dataset.privacy.edges is None and 'edge_attr' not in dataset[0]
+    assert [entry['name'] for entry in dataset.privacy.ledger['entries']].count(NAME) == 0
+
+
+def test_bounds_are_those_of_the_source(tmp_path):
+    with pytest.raises(SourceError, match="'edge_attr': 2"):
+        private(valued_graph(), tmp_path, edge_bounds={'edge_weight': (0, 1)})
     with pytest.raises(SourceError, match='has no edge values'):
         private(random_graph(), tmp_path, edge_bounds=BOUNDS, edge_bins=2)
 

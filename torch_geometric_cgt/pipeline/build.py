@@ -44,13 +44,13 @@ def build(
 
 def with_declared_labels(source: Source, config: BuildConfig) -> Source:
     r"""The source with the declared number of labels, if the promise declares one.
-    Raises an error if the promise does not declare the bounds of edge values.
+    Edge values that a private promise does not declare are left out.
 
     Args:
         source (Source): The checked source graph.
         config (BuildConfig): All parameters of the build.
     """
-    check_declared_edges(source, config)
+    source = with_declared_edges(source, config)
     declared = None if config.private is None else config.private.num_classes
     if declared is None or declared == source.num_classes:
         return source
@@ -62,28 +62,25 @@ def with_declared_labels(source: Source, config: BuildConfig) -> Source:
     return replace(source, num_classes=declared)
 
 
-def check_declared_edges(source: Source, config: BuildConfig) -> None:
-    r"""Raises an error unless a private promise declares the bounds of the edge
-    values that a source has. Their smallest and largest value would be a leak.
+def with_declared_edges(source: Source, config: BuildConfig) -> Source:
+    r"""The source with its edge values, if the promise allows to read them. A private
+    build needs declared bounds, because the smallest and the largest value would be
+    a leak. Without bounds, edge values are not carried over.
 
     Args:
         source (Source): The checked source graph.
         config (BuildConfig): All parameters of the build.
     """
-    if config.private is None or config.private.form == 'rows':  # the form rows has no edges
-        return
-    values, grid = source.edge_values(), config.private.edge_grid
-    if values is not None and grid is None:
-        name = values.form.names[0]
-        raise SourceError(
-            f'The source has {" and ".join(values.form.names)}, and a private build must not read '
-            f'their range from it: declare it, e.g. DifferentialPrivacy(..., edge_bounds='
-            f"{{'{name}': (0, 1)}}), or remove them from the source, e.g. data.{name} = None"
-        )
+    values = source.edge_values()
+    grid = None if config.private is None else config.private.edge_grid
     if grid is not None and values is None:
         raise SourceError(f"The source has no edge values (got 'edge_bounds' = {grid.bounds})")
     if grid is not None and values is not None:
         grid.check(values.form)
+    if config.private is None or grid is not None or values is None:
+        return source
+    bare = replace(source.bare(), split=source.split)
+    return replace(bare, not_carried=(*source.not_carried, *values.form.names))
 
 
 def cache_name(source: Source, config: BuildConfig) -> str:

@@ -115,8 +115,8 @@ class DifferentialPrivacy:
         edge_bounds (dict, optional): The lower and upper bounds of
             :obj:`edge_weight` and :obj:`edge_attr`, which must be known without
             reading the source, *e.g.*, :obj:`{"edge_weight": (0, 1)}` or
-            :obj:`{"edge_attr": [(0, 1), (0, 10)]}` for two columns. They are
-            required if the source has edge values. (default: :obj:`None`)
+            :obj:`{"edge_attr": [(0, 1), (0, 10)]}` for two columns. Without
+            them, edge values are not carried over. (default: :obj:`None`)
         edge_bins (int, optional): The number of released values between the
             bounds of a column. (default: :obj:`8`)
     """
