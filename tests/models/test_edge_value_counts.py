@@ -37,7 +37,7 @@ edges_of = st.lists(st.tuples(node, node, st.integers(0, VALUES - 1)), max_size=
 labels_of = st.lists(st.integers(-1, LABELS - 1), min_size=NODES, max_size=NODES)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(edges_of, labels_of, st.booleans(), st.data())
 def test_no_unit_changes_the_counts_by_more_than_the_ledger_says(edges, labels, capped, data):
     y, changes = torch.tensor(labels), edge_value_entry(LABELS, VALUES, capped).changes
