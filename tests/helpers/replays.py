@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from torch_geometric_cgt.data import values_at
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline
 from torch_geometric_cgt.pipeline.pipeline import BuildConfig
 from torch_geometric_cgt.pipeline.source import Source, check_source
@@ -91,13 +92,16 @@ def without_node(source: Source, node: int) -> Source:
     x, y = source.data.x.clone(), source.data.y.clone()
     x[node], y[node] = 0.0, -1
     edges = source.data.edge_index
-    return changed_source(source, x=x, y=y, edge_index=edges[:, (edges != node).all(dim=0)])
+    stays = (edges != node).all(dim=0)
+    values = values_at(source.data, stays)
+    return changed_source(source, x=x, y=y, edge_index=edges[:, stays], **values)
 
 
 def without_edge(source: Source, u: int, v: int) -> Source:
     child, parent = source.data.edge_index
     drop = ((child == u) & (parent == v)) | ((child == v) & (parent == u))
-    return changed_source(source, edge_index=source.data.edge_index[:, ~drop])
+    values = values_at(source.data, ~drop)
+    return changed_source(source, edge_index=source.data.edge_index[:, ~drop], **values)
 
 
 def with_attributes(source: Source, node: int, x: Tensor, y: int) -> Source:

@@ -7,7 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
+from tests.helpers.edge_values import valued_dataset, valued_graph
 from tests.helpers.graphs import random_graph
 from tests.helpers.malicious import (
     CARD,
@@ -38,10 +40,12 @@ RECORDED = Path(__file__).parents[1] / 'recorded' / 'format_1'
 HUNDRED_GB = 100 << 30
 PRIVATE, DP_SGD, NODES = 'histograms', 'dp_sgd', 'nodes'
 MIXING, NODES_OF_DEGREE, NEW_DP_SGD = 'newest mixing', 'newest nodes', 'newest dp_sgd'
+EDGY, NOISY_EDGES = 'newest edges', 'newest noisy edges'  # k-anonymous and private edge values
 BUILT = {  # releases of the newest format
     MIXING: {},
     NODES_OF_DEGREE: {'form': 'histograms', 'max_degree': 3},
     NEW_DP_SGD: {'form': 'dp_sgd', 'unit': 'frozen_record', 'dp_sgd': QUICK_DP_SGD},
+    NOISY_EDGES: {'edge_bounds': {'edge_weight': (0, 1)}},
 }
 ENTRIES = 'privacy.ledger.entries'
 
@@ -367,11 +371,69 @@ NEWEST = {  # the plans of these releases are computed again
         'not both',
     ),
 }
+EDGES = {  # of a release with edge values
+    'edge token out of range': (EDGY, set_tensor('edge_tokens', (7, 1), 1000), 'edge token lies'),
+    'negative edge token': (EDGY, set_tensor('edge_tokens', (7, 1), -1), 'edge token lies outside'),
+    'root with an edge': (EDGY, set_tensor('edge_tokens', (7, 0), 0), 'root or a null slot'),
+    'edge value is not a number': (
+        EDGY,
+        set_tensor('edge_codebook', (0, 0), float('nan')),
+        'not finite',
+    ),
+    'edge value of another type': (EDGY, set_tensor('edge_codebook', (0, 1), 0.5), 'does not fit'),
+    'no promise about edges': (
+        EDGY,
+        set_fact('privacy', lambda old: {k: v for k, v in old.items() if k != 'edges'}),
+        'instead of',
+    ),
+    'edges are a list': (EDGY, set_fact('privacy.edges', [1]), "'edges' of the card must hold"),
+    'edges of a smaller k': (EDGY, set_fact('privacy.edges.k', 2), 'was asked for'),
+    'edges of fewer nodes': (EDGY, set_fact('privacy.edges.k_reached', 3), 'behind an edge value'),
+    'edges of all nodes and more': (
+        EDGY,
+        set_fact('privacy.edges.k_reached', 10**6),
+        'behind an edge value',
+    ),
+    'edge values of no type': (EDGY, set_fact('privacy.edges.attr', ['int64']), 'real numbers'),
+    'billions of edge values': (EDGY, set_fact('privacy.edges.num_values', 1 << 30), 'bytes or'),
+    'billions of columns': (EDGY, set_fact('privacy.edges.size', 1 << 40), 'from 0 to'),
+    'edge values of an old release': (
+        'k_anonymous',
+        set_fact('privacy', lambda old: {**old, 'edges': {}}),
+        'Format 1 has no edge values',
+    ),
+    'edge values that are read from the source': (
+        NOISY_EDGES,
+        set_tensor('edge_codebook', (0, 0), 0.3),
+        'not the middles of the cells',
+    ),
+    'edge values that nothing pays for': (
+        NOISY_EDGES,
+        set_fact(ENTRIES, lambda old: old[:-1]),
+        'altered|no entry',
+    ),
+    'edge values without bounds': (
+        NOISY_EDGES,
+        set_fact('parameters.private.edge_bounds', None),
+        'if and only if',
+    ),
+    'grid without end': (
+        NOISY_EDGES,
+        set_fact('parameters.private.edge_bins', 10**15),
+        'consistent release',
+    ),
+    'bounds without end': (
+        NOISY_EDGES,
+        set_fact('parameters.private.edge_bounds', {'edge_weight': [[0, 1]] * 20_000}),
+        'consistent release',
+    ),
+}
 BY_HAND = {
     **{name: ('k_anonymous', *rest) for name, rest in (FILES | JSON | HEADERS | VALUES).items()},
     **{name: ('k_anonymous', *rest) for name, rest in GROUPS.items()},
     **LEDGERS,
     **NEWEST,
+    **EDGES,
 }
 
 
@@ -382,9 +444,16 @@ def releases(tmp_path_factory):
     graph = random_graph(num_nodes=400, num_edges=1200)
     for i, (name, promise) in enumerate(BUILT.items()):
         root = tmp_path_factory.mktemp(f'newest_{i}')
+        if 'edge_bounds' in promise:
+            graph.edge_weight = torch.linspace(0, 1, graph.num_edges)
         dataset = private_dataset(graph, root, noise_seed=i, **promise)
         dataset.save(root / 'release', accept_seeded_noise=True)
         folders[name] = root / 'release'
+    edges = valued_graph()
+    edges.edge_attr = edges.edge_attr[:, 0].long()  # integers
+    dataset = valued_dataset(edges, tmp_path_factory.mktemp('edges'))
+    folders[EDGY] = tmp_path_factory.mktemp('edgy') / 'release'
+    dataset.save(folders[EDGY])
     for name, folder in folders.items():
         newest = 'newest' in name
         assert SyntheticCGTDataset.load(folder).card['format'] == (3 if newest else 1)

@@ -15,6 +15,7 @@ from torch_geometric_cgt.audit.attack_limit import RECORD, Limit
 from torch_geometric_cgt.audit.attacks import Attacks, attack, audit_build, audit_canaries
 from torch_geometric_cgt.audit.canaries import enough_canaries
 from torch_geometric_cgt.audit.check import Accusation, Check, TooFewError
+from torch_geometric_cgt.audit.edge_anonymity import check_edge_values
 from torch_geometric_cgt.audit.gradient_steps import StepAudit
 from torch_geometric_cgt.audit.member_split import MemberSplit
 from torch_geometric_cgt.audit.rebuild import Mechanism, config_of
@@ -62,6 +63,8 @@ class AuditRun:
         settings (dict): The further arguments of :meth:`run_audit`.
         kept (KeptSteps, optional): The steps of DP-SGD that the build has kept.
             (default: :obj:`None`)
+        edge_cluster (torch.Tensor, optional): The edge token of each source edge.
+            (default: :obj:`None`)
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class AuditRun:
         replay: Replay | None,
         settings: dict[str, Any],
         kept: KeptSteps | None = None,
+        edge_cluster: Tensor | None = None,
     ) -> None:
         self.release = release
         self.source = source
@@ -85,6 +89,7 @@ class AuditRun:
         self.replay = replay
         self.settings = settings
         self.kept = kept
+        self.edge_cluster = edge_cluster
         self.seed: int = settings['seed']
         self.confidence: float = settings['confidence']
         self.details: dict[str, Any] = {}
@@ -169,7 +174,11 @@ class AuditRun:
         card = self.release.privacy
         if card.mechanism != K_ANONYMITY:
             return []
-        return check_groups(card, self.release.codebook, self.source.data, self.cluster)
+        found = check_groups(card, self.release.codebook, self.source.data, self.cluster)
+        values = self.release.trees.edge_values
+        if values is not None:
+            found += check_edge_values(card, values, self.source, self.edge_cluster)
+        return found
 
     def support(self) -> list[Check]:
         r"""The support of paths."""

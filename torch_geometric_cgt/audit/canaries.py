@@ -14,7 +14,7 @@ from torch_geometric_cgt.audit.attack_limit import Limit
 from torch_geometric_cgt.audit.check import Check, verdict
 from torch_geometric_cgt.audit.neighbours import UNITS, neighbour_of
 from torch_geometric_cgt.audit.one_run import ClaimFamily, Family, one_run_bound
-from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.data import EDGE_KEYS, TreeShape, values_at
 from torch_geometric_cgt.pipeline.source import Source
 
 # (share of canaries with the highest scores, guessed included; share with the lowest, guessed not)
@@ -185,6 +185,7 @@ def _add_nodes(
         x=append_rows(source.data.x, strange),
         edge_index=torch.cat([source.data.edge_index, edges], dim=1),
         y=torch.cat([source.data.y, label]),
+        **_edge_values(source.data, edges.size(1), rng),
     )
     return replace(source, data=data, split=split), node
 
@@ -215,7 +216,17 @@ def _add_edges(
         )
     edges = torch.cat([which, which.flip(1)]).t()
     edge_index = torch.cat([data.edge_index, edges], dim=1)
-    return replace(source, data=Data(x=data.x, edge_index=edge_index, y=data.y)), which
+    values = _edge_values(data, edges.size(1), rng)
+    return replace(source, data=Data(x=data.x, edge_index=edge_index, y=data.y, **values)), which
+
+
+def _edge_values(data: Data, num_added: int, rng: torch.Generator) -> dict[str, Tensor]:
+    r"""The edge values of a graph with further edges, which get those of random edges."""
+    num_edges = data.num_edges
+    if not any(name in data for name in EDGE_KEYS) or num_edges == 0:
+        return {}
+    added = torch.randint(num_edges, (num_added,), generator=rng)
+    return values_at(data, torch.cat([torch.arange(num_edges), added]))
 
 
 def enough_canaries(limit: Limit, num_nodes: int, confidence: float = 0.95) -> int:

@@ -11,6 +11,7 @@ from torch_geometric.utils import subgraph
 
 from torch_geometric_cgt.audit.neighbours import remove_edges, undirected_pairs
 from torch_geometric_cgt.audit.records import take_rows
+from torch_geometric_cgt.data import values_at
 from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.pipeline.source import Source
 
@@ -100,15 +101,22 @@ def random_members(source: Source, unit: str, seed: int) -> Tensor:
 
 def _subgraph(source: Source, mask: Tensor) -> Source:
     data, node = source.data, mask.nonzero().view(-1)
-    edge_index, _ = subgraph(
-        mask, data.edge_index, relabel_nodes=True, num_nodes=int(data.num_nodes or 0)
+    edge_index, edge = subgraph(
+        mask,
+        data.edge_index,
+        torch.arange(data.num_edges),
+        relabel_nodes=True,
+        num_nodes=int(data.num_nodes or 0),
     )
-    part = Data(x=take_rows(data.x, node), edge_index=edge_index, y=data.y[mask])
+    values = values_at(data, edge)
+    part = Data(x=take_rows(data.x, node), edge_index=edge_index, y=data.y[mask], **values)
     split = None if source.split is None else source.split[mask]
     return replace(source, data=part, split=split)
 
 
 def _own_labels(source: Source, mask: Tensor) -> Source:
     data = source.data
-    part = Data(x=data.x, edge_index=data.edge_index, y=data.y.masked_fill(~mask, -1))
+    values = values_at(data, torch.arange(data.num_edges))
+    y = data.y.masked_fill(~mask, -1)
+    part = Data(x=data.x, edge_index=data.edge_index, y=y, **values)
     return replace(source, data=part)

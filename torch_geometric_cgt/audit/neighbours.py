@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_geometric_cgt.data import values_at
 from torch_geometric_cgt.pipeline.source import Source
 
 UNITS = ('node', 'attributes', 'edge', 'frozen_record')
@@ -49,7 +50,7 @@ def remove_edges(source: Source, pairs: Tensor) -> Source:
     low, high = data.edge_index.sort(dim=0).values
     gone_low, gone_high = pairs.sort(dim=1).values.unbind(dim=1)
     gone = torch.isin(low * num_nodes + high, gone_low * num_nodes + gone_high)
-    return replace(source, data=Data(x=data.x, edge_index=data.edge_index[:, ~gone], y=data.y))
+    return replace(source, data=_with_edges(data, ~gone))
 
 
 def remove_nodes(source: Source, node: Tensor) -> Source:
@@ -62,8 +63,7 @@ def remove_nodes(source: Source, node: Tensor) -> Source:
     """
     edge_index = source.data.edge_index
     stays = ~torch.isin(edge_index, node).any(dim=0)
-    data = Data(x=source.data.x, edge_index=edge_index[:, stays], y=source.data.y)
-    return zero_out_records(replace(source, data=data), node)
+    return zero_out_records(replace(source, data=_with_edges(source.data, stays)), node)
 
 
 def change_attributes(source: Source, node: Tensor) -> Source:
@@ -77,7 +77,7 @@ def change_attributes(source: Source, node: Tensor) -> Source:
     data, chosen = source.data, _mask(source, node)
     other = torch.where(data.y >= 0, (data.y + 1) % source.num_classes, data.y)
     y = torch.where(chosen, other, data.y)
-    return replace(source, data=Data(x=_zero_rows(data.x, chosen), edge_index=data.edge_index, y=y))
+    return replace(source, data=_with_nodes(data, _zero_rows(data.x, chosen), y))
 
 
 def zero_out_records(source: Source, node: Tensor) -> Source:
@@ -93,9 +93,7 @@ def zero_out_records(source: Source, node: Tensor) -> Source:
     """
     data, gone = source.data, _mask(source, node)
     num_zeroed = source.num_zeroed + int((gone & (data.y >= 0)).sum())
-    zeroed = Data(
-        x=_zero_rows(data.x, gone), edge_index=data.edge_index, y=data.y.masked_fill(gone, -1)
-    )
+    zeroed = _with_nodes(data, _zero_rows(data.x, gone), data.y.masked_fill(gone, -1))
     split = None if source.split is None else source.split.masked_fill(gone, 0)
     return replace(source, data=zeroed, split=split, num_zeroed=num_zeroed)
 
@@ -106,6 +104,19 @@ def undirected_pairs(data: Data) -> Tensor:
     """
     pair = data.edge_index.sort(dim=0).values.t()
     return pair[pair[:, 0] < pair[:, 1]].unique(dim=0)
+
+
+def _with_edges(data: Data, stays: Tensor) -> Data:
+    r"""A graph with some of its edges and their values."""
+    edge_index, values = data.edge_index[:, stays], values_at(data, stays)
+    return Data(x=data.x, edge_index=edge_index, y=data.y, **values)
+
+
+def _with_nodes(data: Data, x: Tensor, y: Tensor) -> Data:
+    r"""A graph with other features and labels and the same edges."""
+    return Data(
+        x=x, edge_index=data.edge_index, y=y, **values_at(data, torch.arange(data.num_edges))
+    )
 
 
 def _mask(source: Source, node: Tensor) -> Tensor:

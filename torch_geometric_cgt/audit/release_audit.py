@@ -144,7 +144,10 @@ def run_audit(
         replay = replay_of(inside, config_of(release.card), own.answers, release.card['privacy'])
     mechanism = mechanism_on(resolve_device(device), log)
     kept = None if own is None else own.steps
-    run = AuditRun(release, inside, split, mechanism, cluster, model, replay, settings, kept)
+    edge_cluster = None if own is None else own.edge_cluster
+    run = AuditRun(
+        release, inside, split, mechanism, cluster, model, replay, settings, kept, edge_cluster
+    )
     found = [check for name in chosen for check in run.checks_of(name)]
     return Audit(release.card, found, run.details, settings, run.accusations)
 

@@ -1,5 +1,6 @@
 r"""In-neighbours of a graph, token trees, and their views as a forest and as PyG stores."""
 
+from torch_geometric_cgt.data.edge_values import EDGE_KEYS, EdgeForm, EdgeValues, values_at
 from torch_geometric_cgt.data.in_neighbors import InNeighbors
 from torch_geometric_cgt.data.stores import (
     CodebookFeatureStore,
@@ -21,9 +22,12 @@ from torch_geometric_cgt.data.token_trees import (
 from torch_geometric_cgt.data.tree import Forest, TreeShape, build_forest
 
 __all__ = [
+    'EDGE_KEYS',
     'MASKS',
     'NUM_SPLITS',
     'CodebookFeatureStore',
+    'EdgeForm',
+    'EdgeValues',
     'Forest',
     'ForestGraphStore',
     'InNeighbors',
@@ -38,4 +42,5 @@ __all__ = [
     'root_nodes',
     'split_of',
     'tokens_of',
+    'values_at',
 ]

@@ -60,6 +60,15 @@ class LazyForest:
         slot = self._slot(rows, node - self.ptr[tree])
         return rows.gather(1, slot[:, None])[:, 0].long()
 
+    def edge_token_of(self, node: Tensor) -> Tensor:
+        r"""The edge token of each node, for its edge to its parent. Trees without
+        edge values have none.
+        """
+        assert self.trees.edge_tokens is not None
+        tree = self.tree_of(node)
+        slot = self._slot(self.trees.tokens[tree], node - self.ptr[tree])
+        return self.trees.edge_tokens[tree].gather(1, slot[:, None])[:, 0].long()
+
     def children(self, node: Tensor) -> tuple[Tensor, Tensor]:
         r"""The first child of each node and the number of its children."""
         shape, tree = self.trees.shape, self.tree_of(node)
@@ -91,6 +100,12 @@ class CodebookFeatureStore(FeatureStore):
     The store holds the tokens of the trees, which may be memory-mapped. It
     never holds :obj:`x` for all nodes.
 
+    PyG asks a feature store for nodes only. A node of a forest that is not a root
+    has one edge, to its parent, so that :obj:`edge_weight` and :obj:`edge_attr`
+    are those of the given nodes without roots, in their order. This is the order
+    of the edges of a batch if all seeds are roots of different trees; other
+    batches raise an error.
+
     Args:
         forest (LazyForest): The nodes of the trees.
         codebook (torch.Tensor): The mean feature vector of each cluster.
@@ -100,8 +115,12 @@ class CodebookFeatureStore(FeatureStore):
         super().__init__()
         self.forest = forest
         self.codebook = codebook
+        values = forest.trees.edge_values
+        self.edge_names = () if values is None else values.form.names
 
     def _get_tensor(self, attr: TensorAttr) -> Tensor | None:
+        if attr.attr_name in self.edge_names:
+            return self._edge_values(attr.attr_name, attr.index)
         if attr.attr_name not in ('x', 'y', *MASKS):
             return None
         node = self._nodes(attr.index)
@@ -113,6 +132,19 @@ class CodebookFeatureStore(FeatureStore):
             return torch.where(is_root, trees.y[tree].long(), -1)
         return masks_of(trees.split[tree])[attr.attr_name] & is_root
 
+    def _edge_values(self, name: str, index: Tensor | slice | None) -> Tensor:
+        node, values = self._nodes(index), self.forest.trees.edge_values
+        assert values is not None
+        is_root = self.forest.ptr[self.forest.tree_of(node)] == node
+        one_by_one = node.unique().numel() == node.numel()
+        roots_first = bool(is_root[: int(is_root.sum())].all())
+        if isinstance(index, Tensor) and not (one_by_one and roots_first):
+            raise ValueError(
+                f"'{name}' is known for batches whose seeds are roots of different trees: use "
+                f"'dataset.loader(split)', or 'input_nodes=root_nodes(forest, split)'"
+            )
+        return values.take(self.forest.edge_token_of(node[~is_root]))[name]
+
     def _nodes(self, index: Tensor | slice | None) -> Tensor:
         if isinstance(index, Tensor):
             return index.nonzero().view(-1) if index.dtype == torch.bool else index
@@ -121,10 +153,13 @@ class CodebookFeatureStore(FeatureStore):
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:
         if attr.attr_name == 'x':
             return self.forest.num_nodes, self.codebook.size(1)
+        if attr.attr_name in self.edge_names:
+            return self._edge_values(attr.attr_name, None).shape
         return (self.forest.num_nodes,) if attr.attr_name in ('y', *MASKS) else None
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
-        return [TensorAttr(group_name=None, attr_name=name) for name in ('x', 'y', *MASKS)]
+        names = ('x', 'y', *MASKS, *self.edge_names)
+        return [TensorAttr(group_name=None, attr_name=name) for name in names]
 
     def _put_tensor(self, tensor: Tensor, attr: TensorAttr) -> bool:
         raise TypeError(_READ_ONLY)
@@ -133,7 +168,7 @@ class CodebookFeatureStore(FeatureStore):
         raise TypeError(_READ_ONLY)
 
     def __len__(self) -> int:
-        return 2 + len(MASKS)
+        return 2 + len(MASKS) + len(self.edge_names)
 
 
 class ForestGraphStore(GraphStore):

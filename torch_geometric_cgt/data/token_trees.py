@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_geometric_cgt.data.edge_values import EdgeValues
 from torch_geometric_cgt.data.tree import Forest, TreeShape, build_forest
 from torch_geometric_cgt.utils.rows import csr_matrix, to_csr
 
@@ -87,6 +88,12 @@ class TokenTrees:
         child_split (torch.Tensor, optional): The split codes of the children
             of each root, ``[n, f]``, if the tokens are nodes of a graph.
             (default: :obj:`None`)
+        edge_tokens (torch.Tensor, optional): The edge token of each slot, which is
+            the row of :obj:`edge_values` for the edge to the parent of the slot,
+            ``[n, T]``. The number of rows marks roots and null slots, which have
+            no such edge. (default: :obj:`None`)
+        edge_values (EdgeValues, optional): The weight and the attributes of each
+            edge token. (default: :obj:`None`)
     """
 
     tokens: Tensor
@@ -97,6 +104,8 @@ class TokenTrees:
     shape: TreeShape
     x: Rows | None = None
     child_split: Tensor | None = None
+    edge_tokens: Tensor | None = None
+    edge_values: EdgeValues | None = None
 
     def __len__(self) -> int:
         return self.tokens.size(0)
@@ -152,8 +161,18 @@ class TokenTrees:
                 f'Expected {n} labels and splits '
                 f'(got {list(self.y.shape)} and {list(self.split.shape)})'
             )
+        if (self.edge_tokens is None) != (self.edge_values is None):
+            raise ValueError("'edge_tokens' and 'edge_values' must be given together")
+        if self.edge_tokens is not None and self.edge_values is not None:
+            self.edge_values.validate()
+            if self.edge_tokens.shape != self.tokens.shape:
+                raise ValueError(
+                    f'Expected edge tokens of shape {list(self.tokens.shape)} '
+                    f'(got {list(self.edge_tokens.shape)})'
+                )
         for part in self.blocks(max(1, VALIDATE_BLOCK // self.shape.num_slots)):
             part._check_values()
+            part._check_edge_tokens()
 
     def _check_values(self) -> None:
         for name, value, high in [
@@ -166,6 +185,18 @@ class TokenTrees:
                 raise ValueError(f'A {name} lies outside [0, {high}] (got {low} to {top})')
         if not self.shape.check_nulls(self.real):
             raise ValueError('A root is null, or a slot below a null slot is not null')
+
+    def _check_edge_tokens(self) -> None:
+        if self.edge_tokens is None or self.edge_values is None:
+            return
+        null = len(self.edge_values)
+        low, top = (int(bound) for bound in self.edge_tokens.aminmax())
+        if low < 0 or top > null:
+            raise ValueError(f'An edge token lies outside [0, {null}] (got {low} to {top})')
+        has_edge = self.real.clone()
+        has_edge[:, 0] = False
+        if not torch.equal(self.edge_tokens != null, has_edge):
+            raise ValueError('An edge token is null, or a root or a null slot has an edge token')
 
     def forest(self) -> Forest:
         r"""The nodes and edges of all trees."""
@@ -187,6 +218,9 @@ class TokenTrees:
         data.cluster = token
         for name, mask in masks_of(self.split).items():
             data[name] = forest.lift(mask, fill=False)
+        if self.edge_tokens is not None and self.edge_values is not None:
+            edge = self.edge_tokens.reshape(-1)[forest.slot[forest.edge_index[0]]].long()
+            data.update(self.edge_values.take(edge))
         return data
 
     def blocks(self, size: int) -> Iterator[TokenTrees]:
@@ -201,12 +235,14 @@ class TokenTrees:
             index (torch.Tensor or slice): The indices of the trees.
         """
         child_split = None if self.child_split is None else self.child_split[index]
+        edge_tokens = None if self.edge_tokens is None else self.edge_tokens[index]
         return replace(
             self,
             tokens=self.tokens[index],
             y=self.y[index],
             split=self.split[index],
             child_split=child_split,
+            edge_tokens=edge_tokens,
         )
 
 

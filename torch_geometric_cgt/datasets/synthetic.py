@@ -179,6 +179,7 @@ class SyntheticCGTDataset(Dataset):
         self.release = release
         self.model: TreeModel | None = None if built is None else built.model
         self.cluster: Tensor | None = None if built is None else built.cluster
+        self.edge_cluster: Tensor | None = None if built is None else built.edge_cluster
         self.history: dict[str, Any] | None = None if built is None else built.history
         self.answers: dict[str, list[Answer]] = {} if built is None else built.answers
         self.steps: KeptSteps | None = None if built is None else built.steps

@@ -44,11 +44,13 @@ def build(
 
 def with_declared_labels(source: Source, config: BuildConfig) -> Source:
     r"""The source with the declared number of labels, if the promise declares one.
+    Edge values that a private promise does not declare are left out.
 
     Args:
         source (Source): The checked source graph.
         config (BuildConfig): All parameters of the build.
     """
+    source = with_declared_edges(source, config)
     declared = None if config.private is None else config.private.num_classes
     if declared is None or declared == source.num_classes:
         return source
@@ -58,6 +60,27 @@ def with_declared_labels(source: Source, config: BuildConfig) -> Source:
             f'{source.num_classes - 1} (got {declared})'
         )
     return replace(source, num_classes=declared)
+
+
+def with_declared_edges(source: Source, config: BuildConfig) -> Source:
+    r"""The source with its edge values, if the promise allows to read them. A private
+    build needs declared bounds, because the smallest and the largest value would be
+    a leak. Without bounds, edge values are not carried over.
+
+    Args:
+        source (Source): The checked source graph.
+        config (BuildConfig): All parameters of the build.
+    """
+    values = source.edge_values()
+    grid = None if config.private is None else config.private.edge_grid
+    if grid is not None and values is None:
+        raise SourceError(f"The source has no edge values (got 'edge_bounds' = {grid.bounds})")
+    if grid is not None and values is not None:
+        grid.check(values.form)
+    if config.private is None or grid is not None or values is None:
+        return source
+    bare = replace(source.bare(), split=source.split)
+    return replace(bare, not_carried=(*source.not_carried, *values.form.names))
 
 
 def cache_name(source: Source, config: BuildConfig) -> str:

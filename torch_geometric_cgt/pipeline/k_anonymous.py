@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import InNeighbors, TokenTrees, masks_of
+from torch_geometric_cgt.data import EdgeForm, EdgeValues, InNeighbors, TokenTrees, masks_of
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
 from torch_geometric_cgt.models.scenes import SceneTable, draw_roots
@@ -22,12 +22,14 @@ from torch_geometric_cgt.models.view_tilt import (
     ViewTilt,
     match_views,
 )
+from torch_geometric_cgt.pipeline.edge_values import draw_edge_tokens, learn_edges
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share
 from torch_geometric_cgt.pipeline.workspace import Outcome
 from torch_geometric_cgt.privacy import Budget, Ledger
 from torch_geometric_cgt.sampler import TreeDraws
 from torch_geometric_cgt.training.sample import BLOCK
+from torch_geometric_cgt.transforms.edge_codebook import fit_edge_codebook
 from torch_geometric_cgt.transforms.scenes import find_scenes
 from torch_geometric_cgt.transforms.task_weight import WEIGHTS
 from torch_geometric_cgt.utils.progress import progress_bar
@@ -58,6 +60,9 @@ class KAnonymousPipeline(Pipeline):
     rule: SupportRule | None = None  # that generated trees satisfy
     scene: Tensor  # [n] scene of each root
     trees: TokenTrees
+    edge_values: EdgeValues | None = None  # codebook of edge values, if the source has some
+    edge_cluster: Tensor | None = None  # [E] edge token of each edge
+    edge_facts: dict[str, Any] | None = None  # facts of the card about edge values
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,6 +85,10 @@ class KAnonymousPipeline(Pipeline):
             Stage('sample', self.sample_release),
         ]
         unused = set()
+        values = self.source.edge_values()
+        if values is not None and len(values) > 0:
+            stages.insert(1, Stage('edge_codebook', self.quantize_edges, self.take_edge_values))
+            stages.append(Stage('edges', self.draw_edges, self.take_edges))
         if self.config.k_anonymity.min_support is None:
             unused.add('support')
         if self.config.num_scenes == 0:
@@ -97,9 +106,10 @@ class KAnonymousPipeline(Pipeline):
             self.codebook,
             self.model.cpu(),
             self.cluster,
-            self.facts,
+            self.facts if self.edge_facts is None else {**self.facts, 'edges': self.edge_facts},
             history,
             self.seconds,
+            edge_cluster=self.edge_cluster,
         )
 
     def quantize(self) -> Outcome:
@@ -130,6 +140,25 @@ class KAnonymousPipeline(Pipeline):
         self.cluster, self.codebook = tensors['cluster'], tensors['codebook']
         self.task_weight, self.cost = facts['task_weight'], facts.get('cost')
         self.groups = measure_clusters(self.cluster, self.source.data.y, self.codebook.size(0))
+
+    def quantize_edges(self) -> Outcome:
+        r"""Groups edges with similar values, each with enough nodes behind it."""
+        values, data = self.source.edge_values(), self.source.data
+        assert values is not None
+        k = self.config.k_anonymity.k
+        found = fit_edge_codebook(values, data.edge_index, data.num_nodes, k, self.seed('edges'))
+        facts = {
+            **values.form.to_dict(),
+            'num_values': len(found.values),
+            'k': k,
+            'k_reached': int(found.support.min()),
+        }
+        return {'codebook': found.values.table, 'token': found.token}, facts
+
+    def take_edge_values(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        form = EdgeForm(**{name: facts[name] for name in ('weight', 'attr', 'size')})
+        self.edge_values = EdgeValues(tensors['codebook'], form)
+        self.edge_cluster, self.edge_facts = tensors['token'], facts
 
     def find_scenes(self) -> Outcome:
         r"""Clusters roots with similar two-hop neighbourhoods."""
@@ -315,3 +344,25 @@ class KAnonymousPipeline(Pipeline):
                     bar.update(len(kept))
 
         self.trees = self.write_trees(y, split, draw)
+
+    def draw_edges(self) -> Outcome:
+        r"""Draws the edge tokens of the release, given parents, children and labels."""
+        assert self.edge_values is not None and self.edge_cluster is not None
+        tables = learn_edges(
+            self.draws,
+            self.source.data.edge_index,
+            self.edge_cluster,
+            len(self.edge_values),
+            self.y,
+            self.source.num_classes,
+            self.config.k_anonymity.k,
+            self.seed('edges'),
+        )
+        return {'edge_tokens': draw_edge_tokens(tables.draw, self.trees, self.seed('edges', 1))}, {}
+
+    def take_edges(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+        self.trees = replace(
+            self.trees, edge_tokens=tensors['edge_tokens'], edge_values=self.edge_values
+        )
+        if self.world.is_first:
+            self.trees.validate()

@@ -204,6 +204,8 @@ class Build:
             build, for audits. They are not released.
         steps (KeptSteps, optional): Some steps of DP-SGD, for audits. They are
             not released.
+        edge_cluster (torch.Tensor, optional): The edge token of each source edge,
+            ``[E]``, if edge values are grouped. It is not released.
     """
 
     trees: TokenTrees
@@ -217,6 +219,7 @@ class Build:
     projection: Tensor | None = None
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     steps: KeptSteps | None = None
+    edge_cluster: Tensor | None = None
 
 
 @dataclass(frozen=True)

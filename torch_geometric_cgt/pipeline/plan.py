@@ -15,6 +15,8 @@ from torch_geometric_cgt.models import (
     TreeModel,
 )
 from torch_geometric_cgt.models.edge_counts import EdgeCaps
+from torch_geometric_cgt.models.edge_value_counts import STAGE as EDGE_VALUES
+from torch_geometric_cgt.models.edge_value_counts import edge_value_entry
 from torch_geometric_cgt.models.label_scenes import ROOTS
 from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy
 from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger, SampledGaussian
@@ -32,7 +34,8 @@ STAGES = (
     'sequence model',
 )
 LABELS = 'labels and splits'
-SHARES = {'labels': 0.02, 'clusters': 0.55, 'model': 0.43}
+# Relative shares of the budget. Only builds with edge values have the last one.
+SHARES = {'labels': 0.02, 'clusters': 0.55, 'model': 0.43, 'edges': 0.1}
 ROUNDS = 6  # maximum number of fixed-point iterations in at_noise()
 # From this product of records and epsilon on, DP-SGD is better than histograms of frozen records.
 ENOUGH_FOR_GRADIENTS = 8_000
@@ -44,6 +47,15 @@ NOTES = {  # of the stage 'computation graphs'
     'stable': 'sampled again for each graph; the entries of the model count those that change',
     'frozen': 'sampled once and never released: the sample is a part of the data',
 }
+
+
+def stages_of(has_edge_values: bool) -> tuple[str, ...]:
+    r"""The stages of the ledger of a private build.
+
+    Args:
+        has_edge_values (bool): Whether the release has edge values.
+    """
+    return (*STAGES, EDGE_VALUES) if has_edge_values else STAGES
 
 
 @dataclass(frozen=True)
@@ -189,7 +201,20 @@ class PrivatePlan:
             )
         kind = 'stable' if self.sample is not None else 'frozen' if self.uses_trees else self.form
         trees = Entry.free('computation graphs', 'computation graphs of roots', NOTES[kind])
-        return [*self._codebook(), trees, *self._shared(self._model(), 'model')]
+        return [*self._codebook(), trees, *self._shared(self._model(), 'model'), *self._edges()]
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        r"""The stages of the ledger."""
+        return stages_of(self.config.edge_bounds is not None)
+
+    def _edges(self) -> list[Entry]:
+        r"""The entry of edge values, if their bounds are declared."""
+        grid = self.config.edge_grid
+        if grid is None:
+            return []
+        sizes = (self.numbers.num_classes, grid.num_cells)
+        return self._shared([edge_value_entry(*sizes, self.config.unit != 'edge')], 'edges')
 
     def _codebook(self) -> list[Entry]:
         r"""The entries of labels and feature vectors."""
@@ -296,7 +321,7 @@ class PrivatePlan:
         """
         entries = self.entries()
         if width is None:
-            return Ledger(STAGES, entries).calibrate(self.budget)
+            return Ledger(self.stages, entries).calibrate(self.budget)
         unit = self.config.unit
         given = [
             replace(entry, noise=entry.noise and entry.noise.of_width(width, entry.changes[unit]))
@@ -304,7 +329,7 @@ class PrivatePlan:
             else entry
             for entry in entries
         ]
-        return Ledger(STAGES, given)
+        return Ledger(self.stages, given)
 
     def at_noise(self, width: float) -> PrivatePlan:
         r"""The plan whose epsilon is the cost of noise of the given width. The cost

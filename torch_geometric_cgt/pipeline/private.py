@@ -18,10 +18,13 @@ from torch_geometric_cgt.models import (
     TreeModel,
     TreeSource,
 )
-from torch_geometric_cgt.models.noisy_tables import project_to_simplex
+from torch_geometric_cgt.models.edge_value_counts import NAME as EDGE_COUNTS
+from torch_geometric_cgt.models.edge_value_counts import STAGE as EDGE_VALUES
+from torch_geometric_cgt.models.noisy_tables import back_off, project_to_simplex
 from torch_geometric_cgt.pipeline.k_anonymity import KAnonymity
 from torch_geometric_cgt.pipeline.pipeline import Build, BuildConfig, Pipeline, Stage
 from torch_geometric_cgt.pipeline.plan import LABELS, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.private_edges import PrivateEdges
 from torch_geometric_cgt.pipeline.public_start import pretrain
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.pipeline.workspace import Outcome, once
@@ -80,6 +83,7 @@ class PrivatePipeline(Pipeline):
     answers: dict[str, list[Answer]]  # of the queries of each stage
     replays: dict[str, list[Answer]] | None = None  # answers that are used instead of new noise
     steps: KeptSteps | None = None  # of DP-SGD
+    edge_share: Tensor  # [C, m] p(edge token | label of the parent), if there are edge values
     trees: TokenTrees
 
     def __init__(self, source: Source, config: BuildConfig, *args: Any, **kwargs: Any) -> None:
@@ -93,6 +97,7 @@ class PrivatePipeline(Pipeline):
         self.has_splits = source.split is not None
         self.numbers = public_numbers(source, config)
         self.answers = {}
+        self.edges = PrivateEdges.of(source, config.private)
 
     def prepare(self) -> None:
         r"""Calibrates the ledger to the budget, or reads the ledger of the build
@@ -115,12 +120,16 @@ class PrivatePipeline(Pipeline):
         clustering = ('projection', 'clustering', 'centres')
         model = ('computation graphs', 'sequence model')
         public = Stage('public', self.learn_from_public, self.take_public_weights)
+        edges = Stage('edges', self.count_edges, self.take_edge_share, (EDGE_VALUES,))
+        drawn = Stage('draw_edges', self.draw_edges, self.take_edges)
         return [
             Stage('labels', self.count_labels, self.take_counts, ('labels',)),
             Stage('quantize', self.quantize, self.take_clusters, clustering),
             *([public] if self.promise.public is not None else []),
             Stage('fit', self.fit, self.take_weights, model),
+            *([edges] if self.edges is not None else []),
             Stage('sample', self.sample_release),
+            *([drawn] if self.edges is not None else []),
         ]
 
     def result(self) -> Build:
@@ -273,6 +282,30 @@ class PrivatePipeline(Pipeline):
         own = {name: value for name, value in tensors.items() if not name.startswith(kept)}
         self.model.load_state_dict(own)
 
+    def count_edges(self) -> Outcome:
+        r"""Counts edge values per label of the parent, with noise, as distributions."""
+        assert self.edges is not None
+        queries = self.ask('edges', EDGE_VALUES)
+        noisy = queries.counts(EDGE_COUNTS, self.edges.counts(self.source, self.model))
+        table = noisy.view(self.numbers.num_classes, -1)
+        return self.keep('edges', {'share': back_off(table, queries.sigma(EDGE_COUNTS))})
+
+    def take_edge_share(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.remember('edges', tensors, facts)
+        self.edge_share = tensors['share']
+
+    def draw_edges(self) -> Outcome:
+        r"""Draws the edge tokens of the release."""
+        assert self.edges is not None
+        drawn = self.edges.draw(self.trees, self.edge_share, self.seed('edges'))
+        return {'edge_tokens': drawn}, {}
+
+    def take_edges(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
+        assert self.edges is not None
+        self.trees = self.edges.attach(self.trees, tensors['edge_tokens'])
+        if self.world.is_first:
+            self.trees.validate()
+
     def draw_tokens(self) -> Tensor:
         r"""The tokens of one computation graph of each root, ``[n, T]``.
 
@@ -319,6 +352,8 @@ class PrivatePipeline(Pipeline):
         rows = other.model.rows if isinstance(other.model, PrivateGenerator) else ()
         results = {'counts': other.counts, 'codebook': other.codebook}
         results |= {f'model.{name}': v for name, v in other.model.state_dict().items()}
+        if other.edges is not None:
+            results['edge_share'] = other.edge_share
         return Replay(asked, results, rows)
 
     def sample_release(self) -> None:
@@ -355,6 +390,7 @@ class PrivatePipeline(Pipeline):
             'public': self.plan.declared_public,
             'max_degree': self.plan.max_degree,
             'k': self.plan.k,
+            'edges': None if self.edges is None else self.edges.facts(),
         }
 
     def noise(self, purpose: str) -> torch.Generator | None:

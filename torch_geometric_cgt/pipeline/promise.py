@@ -16,6 +16,7 @@ from torch_geometric_cgt.privacy import Budget
 from torch_geometric_cgt.privacy.units import check_unit
 from torch_geometric_cgt.quantizer import PrivateKMeans, label_homogeneity
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
+from torch_geometric_cgt.transforms.edge_grid import EdgeGrid, check_bounds
 
 FORMS = ('auto', *PRIVATE_MODELS, 'rows')
 RECORD = "'record' is deprecated. use 'frozen_record'"
@@ -111,6 +112,13 @@ class DifferentialPrivacy:
         num_classes (int, optional): The number of labels, if it is known
             without reading the source. By default, one more than the largest
             label, which is then assumed to be public. (default: :obj:`None`)
+        edge_bounds (dict, optional): The lower and upper bounds of
+            :obj:`edge_weight` and :obj:`edge_attr`, which must be known without
+            reading the source, *e.g.*, :obj:`{"edge_weight": (0, 1)}` or
+            :obj:`{"edge_attr": [(0, 1), (0, 10)]}` for two columns. Without
+            them, edge values are not carried over. (default: :obj:`None`)
+        edge_bins (int, optional): The number of released values between the
+            bounds of a column. (default: :obj:`8`)
     """
 
     epsilon: float
@@ -126,6 +134,8 @@ class DifferentialPrivacy:
     dp_sgd: DPSGDConfig = field(default_factory=DPSGDConfig)
     public: Any = None  # a PublicGraph after __post_init__
     num_classes: int | None = None
+    edge_bounds: Any = None  # a dictionary of lists after __post_init__
+    edge_bins: int = 8
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, 0.5 if self.delta is None else self.delta)
@@ -133,7 +143,7 @@ class DifferentialPrivacy:
             warnings.warn(RECORD, DeprecationWarning, stacklevel=3)
             object.__setattr__(self, 'unit', 'frozen_record')
         check_unit(self.unit)
-        for name in ('max_parents', 'max_degree', 'k'):
+        for name in ('max_parents', 'max_degree', 'k', 'edge_bins'):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"'{name}' must be at least 1 (got {value})")
@@ -157,10 +167,20 @@ class DifferentialPrivacy:
                     f'no weights to start from'
                 )
             object.__setattr__(self, 'public', PublicGraph.of(self.public))
+        if self.edge_bounds is not None:
+            if self.form == 'rows':
+                raise ValueError("'edge_bounds' is not for form='rows', which ignores edges")
+            object.__setattr__(self, 'edge_bounds', check_bounds(self.edge_bounds))
+            EdgeGrid(self.edge_bounds, self.edge_bins)  # raises an error if it has too many cells
         for name, kind in (('clusters', PrivateClusters), ('dp_sgd', DPSGDConfig)):
             value = getattr(self, name)
             if isinstance(value, dict):
                 object.__setattr__(self, name, _typed(name, kind, value))
+
+    @property
+    def edge_grid(self) -> EdgeGrid | None:
+        r"""The public grid of edge values; :obj:`None` without bounds."""
+        return None if self.edge_bounds is None else EdgeGrid(self.edge_bounds, self.edge_bins)
 
     def budget(self, num_nodes: int) -> Budget:
         r"""The budget for a graph with :obj:`num_nodes` nodes.
@@ -176,9 +196,11 @@ class DifferentialPrivacy:
         """
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         own |= {'clusters': _changed(self.clusters), 'dp_sgd': _changed(self.dp_sgd)}
-        for name in ('public', 'num_classes', 'max_degree'):
+        for name in ('public', 'num_classes', 'max_degree', 'edge_bounds'):
             if own[name] is None:
                 del own[name]
+        if self.edge_bounds is None:
+            del own['edge_bins']
         if self.public is not None:
             own['public'] = asdict(self.public)
         return own

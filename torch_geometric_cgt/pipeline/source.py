@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from torch_geometric_cgt.data import MASKS, random_split, split_of
+from torch_geometric_cgt.data import EDGE_KEYS, MASKS, EdgeValues, random_split, split_of
 from torch_geometric_cgt.data.graph_checks import check_edges, check_features
 from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.pipeline.source_checks import (
@@ -26,7 +26,7 @@ class Source:
     r"""A checked source graph."""
 
     name: str
-    data: Data  # x, edge_index and y on the CPU
+    data: Data  # x, edge_index and y on the CPU; edge_weight and edge_attr, if there are any
     split: Tensor | None  # [N] split codes, None if the graph has no masks
     num_classes: int
     num_zeroed: int = 0  # roots whose record is zeroed out; num_roots includes them
@@ -63,6 +63,7 @@ class Source:
             csr = to_csr(x)
             digest.update(f'{list(x.shape)}'.encode())
             parts |= {'crow': csr.crow_indices(), 'col': csr.col_indices(), 'value': csr.values()}
+        parts |= {name: self.data[name] for name in EDGE_KEYS if name in self.data}
         for name, value in parts.items():
             if value is None:
                 digest.update(f'{name}:none'.encode())
@@ -70,6 +71,15 @@ class Source:
             digest.update(f'{name}:{value.dtype}:{list(value.shape)}'.encode())
             digest.update(value.contiguous().view(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
+
+    def bare(self) -> Source:
+        r"""The same graph without splits and edge values."""
+        data = self.data
+        return replace(self, data=Data(x=data.x, edge_index=data.edge_index, y=data.y), split=None)
+
+    def edge_values(self) -> EdgeValues | None:
+        r"""The weights and attributes of all edges; :obj:`None` if there are none."""
+        return EdgeValues.of(self.data)
 
 
 def check_source(source: Any) -> Source:
@@ -100,6 +110,9 @@ def check_source(source: Any) -> Source:
                 f'select one split, e.g. data.{mask} = data.{mask}[:, 0]'
             )
     checked = Data(x=x, edge_index=edge_index.cpu().long(), y=y)
+    if EdgeValues.of(data) is not None:  # raises an error if they are invalid
+        given = {name: data[name] for name in EDGE_KEYS if data.get(name) is not None}
+        checked.update({name: value.detach().cpu() for name, value in given.items()})
     sizes = (split_of(data), int(y.max()) + 1)
     return Source(name, checked, *sizes, not_carried=not_carried(data))
 
@@ -165,14 +178,14 @@ class PublicGraph:
 
     def check_apart_from(self, source: Source) -> None:
         r"""Raises :class:`SourceError` if the public graph is the private source,
-        even with other splits.
+        even with other splits or other edge values.
 
         Args:
             source (Source): The private source.
         """
         public = self.content()
         same = self.fingerprint == source.fingerprint() or (
-            replace(public, split=None).fingerprint() == replace(source, split=None).fingerprint()
+            public.bare().fingerprint() == source.bare().fingerprint()
         )
         if same:
             raise SourceError(

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from torch_geometric_cgt.data import EDGE_KEYS
 from torch_geometric_cgt.data.split_attributes import SPLIT_ATTRIBUTES, add_masks
 from torch_geometric_cgt.errors import SourceError
 
 # The attributes of a source that its release reflects. All others are named in a warning and on
 # the card.
-CARRIED = ('x', 'edge_index', 'y', 'num_nodes', *SPLIT_ATTRIBUTES)
+CARRIED = ('x', 'edge_index', 'y', 'num_nodes', *EDGE_KEYS, *SPLIT_ATTRIBUTES)
 LINK_SPLIT = (  # attributes that RandomLinkSplit and train_test_split_edges add
     'edge_label_index',
     'edge_label',
@@ -84,6 +85,12 @@ def source_warnings(data: Data, root: Tensor, lost: Sequence[str]) -> list[str]:
             f'These attributes of the source are not carried over to the release: {names}. They '
             f'are named on its card'
         )
+        if edge_values := [name for name in lost if name in EDGE_KEYS]:
+            found[-1] += (
+                f'. For {" and ".join(edge_values)}, declare bounds that are known without reading '
+                f"the source, e.g. DifferentialPrivacy(..., edge_bounds={{'{edge_values[0]}': "
+                f'(0, 1)}})'
+            )
     source, target = data.edge_index
     num_nodes = int(data.num_nodes or 0)
     alone = torch.bincount(target, minlength=num_nodes)[root] == 0

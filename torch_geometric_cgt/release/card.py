@@ -11,7 +11,7 @@ import torch
 
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.pipeline import BuildConfig
-from torch_geometric_cgt.pipeline.plan import STAGES, PrivatePlan, PublicNumbers
+from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers, stages_of
 from torch_geometric_cgt.privacy import Budget, Entry
 from torch_geometric_cgt.privacy.ledger import RELATIONS, TOLERANCE
 from torch_geometric_cgt.privacy.stated_ledger import read_ledger
@@ -57,7 +57,7 @@ FIELDS = {  # the fields of each mechanism, in the order of the file
     ),
 }
 PLANNED = 3  # the first format whose private plans can be recomputed
-OPTIONAL = ('min_support', 'min_value_support', 'rounding', 'max_degree')  # written only if set
+OPTIONAL = ('min_support', 'min_value_support', 'rounding', 'max_degree', 'edges')  # if set
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,10 @@ class Card:
             pre-training.
         max_degree (int, optional): The largest number of edges into a node that
             is protected; :obj:`None` for all nodes.
+        edges (dict, optional): The types of edge weights and edge attributes, the
+            number of their values and, for k-anonymity, the requested and the
+            smallest number of nodes behind a value; :obj:`None` without edge
+            values.
         format (int, optional): The format of the release. Each format has its
             own wording. (default: the newest)
     """
@@ -140,6 +144,7 @@ class Card:
     projected: list[int] | None = None
     public: dict[str, str] | None = None
     max_degree: int | None = None
+    edges: dict[str, Any] | None = None
     format: int = NEWEST
 
     def __post_init__(self) -> None:
@@ -294,7 +299,7 @@ def _facts_of_any_format(
         'protects': (privacy.protects, asked['unit']),
         'delta': (privacy.delta, budget.delta),
         'large_delta': (privacy.large_delta, budget.delta > 1 / num_nodes),
-        'stages': (privacy.ledger['stages'], list(STAGES)),
+        'stages': (privacy.ledger['stages'], list(stages_of('edge_bounds' in asked))),
         'sample': (privacy.ledger['sample'], sample),
         'public': (privacy.public, asked.get('public')),
         'projected': (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch
 import torch_geometric
 from torch import Tensor
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.data import EdgeValues, TokenTrees, TreeShape
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.models import TREE_MODELS, TransformerModel
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
@@ -22,6 +22,12 @@ from torch_geometric_cgt.privacy.queries import from_tensors, to_tensors
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
 from torch_geometric_cgt.release.card import K_ANONYMITY, Card, check_private_card
 from torch_geometric_cgt.release.checks import check_card, check_groups, tensor_specs
+from torch_geometric_cgt.release.edge_facts import (
+    check_edge_codebook,
+    check_edge_facts,
+    edge_specs,
+    form_of,
+)
 from torch_geometric_cgt.release.signature import SUFFIX, PublicKey, sign, verify_signature
 from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
 from torch_geometric_cgt.training.kept_steps import KeptSteps
@@ -46,6 +52,7 @@ from torch_geometric_cgt.version import __version__
 TENSORS, CARD, README = 'release.safetensors', 'card.json', 'README.md'
 SIGNATURE = f'{CARD}{SUFFIX}'
 PRIVATE_TENSORS, PRIVATE_CARD = 'private.safetensors', 'private.json'
+EDGE_CLUSTER = 'edge_cluster'
 ANSWERS, STEPS = 'answers', 'steps'  # of a private build: answers to queries, steps of DP-SGD
 # What computing with the numbers of an altered card can raise.
 REFUSED = (
@@ -148,6 +155,9 @@ def write_release(folder: Path, release: Release) -> None:
     }
     if release.projection is not None:
         tensors['projection'] = release.projection
+    if trees.edge_tokens is not None and trees.edge_values is not None:
+        tensors['edge_tokens'] = trees.edge_tokens.int()
+        tensors['edge_codebook'] = trees.edge_values.table
     write_tensors(folder / TENSORS, tensors)
     write_text(folder / README, describe(release))
     write_sealed_json(folder / CARD, release.card, [TENSORS, README])
@@ -232,7 +242,8 @@ def read_release(
     files = card.pop('files')
     try:
         check_card(card)
-        specs = tensor_specs(card)
+        check_edge_facts(card)
+        specs = tensor_specs(card) | edge_specs(card)
     except REFUSED as error:
         raise CorruptFileError(_inconsistent(folder, error)) from error
     check_tensors(folder / TENSORS, specs, max_bytes)
@@ -271,6 +282,10 @@ def _checked_release(card: dict[str, Any], tensors: dict[str, Tensor], verify: b
     shape = TreeShape.of(card['num_neighbors'])
     sizes = (card['num_tokens'], card['num_classes'], shape)
     trees = TokenTrees(tensors['tokens'], tensors['y'], tensors['split'].long(), *sizes)
+    if 'edge_tokens' in tensors:
+        values = EdgeValues(tensors['edge_codebook'], form_of(card['privacy']['edges']))
+        trees = replace(trees, edge_tokens=tensors['edge_tokens'], edge_values=values)
+        check_edge_codebook(card, values)
     trees.validate()
     for name in ('codebook', 'projection'):
         if name in tensors and not all(map(math.isfinite, tensors[name].aminmax())):
@@ -306,6 +321,13 @@ def describe(release: Release) -> str:
     projection = ''
     if release.projection is not None:
         projection = ', `projection` (features times this matrix are in the space of the codebook)'
+    edge_files = ''
+    if release.trees.edge_values is not None:
+        names = ' and '.join(f'`{name}`' for name in release.trees.edge_values.form.names)
+        edge_files = (
+            f', `edge_tokens` (the row of `edge_codebook` for the edge of each slot to its parent, '
+            f'{len(release.trees.edge_values)} where there is none), `edge_codebook` ({names})'
+        )
     return f"""# Synthetic substitute of {source['name']}
 
 {card['num_trees']:,} synthetic computation graphs, made on {card['created']} from a graph with
@@ -333,7 +355,7 @@ Unit: {privacy.unit}. In short: {privacy.summary}.
 
 - `{TENSORS}`: `tokens` [{card['num_trees']}, {release.trees.shape.num_slots}] (the group of each
   breadth-first slot, {card['num_tokens']} where there is no node), `y` (labels), `split` (1 train,
-  2 validation, 4 test), `codebook` ({codebook}){projection}.
+  2 validation, 4 test), `codebook` ({codebook}){projection}{edge_files}.
 - `{CARD}`: the facts on this page for programs, with checksums of all files.
 
 ## Parameters
@@ -370,7 +392,10 @@ def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build)
         tensors |= build.steps.to_tensors(STEPS)
     with atomic_folder(folder) as draft:
         write_release(draft, make_release(source, config, build))
-        write_tensors(draft / PRIVATE_TENSORS, {**tensors, 'cluster': build.cluster})
+        own = {'cluster': build.cluster}
+        if build.edge_cluster is not None:
+            own[EDGE_CLUSTER] = build.edge_cluster
+        write_tensors(draft / PRIVATE_TENSORS, {**tensors, **own})
         write_sealed_json(draft / PRIVATE_CARD, history, [PRIVATE_TENSORS])
 
 
@@ -385,7 +410,7 @@ def read_cache(folder: Path) -> tuple[Release, Build]:
     history = read_sealed_json(folder / PRIVATE_CARD)
     tensors = read_tensors(folder / PRIVATE_TENSORS)
     try:
-        cluster = tensors.pop('cluster')
+        cluster, edge_cluster = tensors.pop('cluster'), tensors.pop(EDGE_CLUSTER, None)
         answers = {
             stage: from_tensors(tensors, facts, f'{ANSWERS}.{stage}')
             for stage, facts in history.get(ANSWERS, {}).items()
@@ -412,6 +437,7 @@ def read_cache(folder: Path) -> tuple[Release, Build]:
             projection=release.projection,
             answers=answers,
             steps=steps,
+            edge_cluster=edge_cluster,
         )
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CorruptFileError(f"'{folder}' does not hold a consistent build: {error}") from error

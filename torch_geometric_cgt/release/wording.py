@@ -13,6 +13,7 @@ from typing import Any
 
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.privacy.units import CappedSample
+from torch_geometric_cgt.release.edge_wording import edge_sentences
 from torch_geometric_cgt.release.first_wording import SENTENCES_1
 
 K_ANONYMITY, PRIVATE_CLUSTERS, DP = 'k-anonymity', 'private clusters', 'differential privacy'
@@ -294,7 +295,15 @@ def state(mechanism: str, facts: dict[str, Any], format: int = NEWEST) -> Statem
         format (int, optional): The format of the release. Each format has its
             own wording. (default: the newest)
     """
-    return STATEMENTS[mechanism](facts, WORDINGS[format])
+    statement = STATEMENTS[mechanism](facts, WORDINGS[format])
+    if facts.get('edges') is None:
+        return statement
+    promised, limits = edge_sentences(facts)
+    return replace(
+        statement,
+        guaranteed=[*statement.guaranteed, *promised],
+        not_guaranteed=[*statement.not_guaranteed, *limits],
+    )
 
 
 def state_k_anonymity(facts: dict[str, Any], say: Wording) -> Statement:

@@ -14,6 +14,7 @@ from torch_geometric_cgt.sampler.neighbors import (
 )
 from torch_geometric_cgt.sampler.stable_edges import stable_children, unroll_trees
 from torch_geometric_cgt.sampler.subgraphs import SAINTSampler, SubgraphSampler
+from torch_geometric_cgt.sampler.tree_edges import edges_of_trees
 from torch_geometric_cgt.sampler.tree_neighbor_sampler import TreeNeighborSampler
 
 SAMPLERS: dict[str, TreeSampler] = {
@@ -35,6 +36,7 @@ __all__ = [
     'TreeDraws',
     'TreeNeighborSampler',
     'TreeSampler',
+    'edges_of_trees',
     'sample_children',
     'sample_positions',
     'sample_trees',

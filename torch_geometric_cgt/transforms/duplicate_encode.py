@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from torch_geometric_cgt.data import MASKS, InNeighbors, TreeShape, build_forest
+from torch_geometric_cgt.data import MASKS, EdgeValues, InNeighbors, TreeShape, build_forest
 from torch_geometric_cgt.data.graph_checks import check_edges
-from torch_geometric_cgt.sampler import TreeSampler, tree_sampler
+from torch_geometric_cgt.sampler import TreeSampler, edges_of_trees, tree_sampler
 
 
 @functional_transform('duplicate_encode')
@@ -26,7 +26,8 @@ class DuplicateEncode(BaseTransform):
     parent), :obj:`y` (the root's label at roots, :obj:`-1` elsewhere),
     :obj:`root_mask`, :obj:`depth`, the lifted masks, and :obj:`tree`: the
     original node of each breadth-first slot, ``[num_trees, T]``, :obj:`-1`
-    where null. Other node attributes are copied along.
+    where null. Other node attributes are copied along, and so are
+    :obj:`edge_weight` and :obj:`edge_attr`.
 
     Args:
         num_neighbors (list[int], optional): The largest number of sampled
@@ -79,6 +80,11 @@ class DuplicateEncode(BaseTransform):
                 out[key] = value
             elif isinstance(value, Tensor) and data.is_node_attr(key):
                 out[key] = value[node]
+        values = EdgeValues.of(data)
+        if values is not None:
+            edge = edges_of_trees(edge_index, tree, self.shape, generator).reshape(-1)
+            child = forest.slot[forest.edge_index[0]]
+            out.update({name: data[name][edge[child]] for name in values.form.names})
         return out
 
     def __repr__(self) -> str:

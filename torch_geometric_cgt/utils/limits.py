@@ -21,6 +21,7 @@ MAX_OWN_JSON_ITEMS = 10_000_000
 # Facts of a card.
 MAX_COUNT = 1 << 40  # nodes, edges, trees, clusters, labels and features
 MAX_TEXT = 1_000  # characters of a name, a version or a date
+MAX_EDGE_COLUMNS = 1 << 20  # of edge attributes
 MAX_LAYERS = 16  # of a computation graph
 MAX_SLOTS = 1 << 20  # of a computation graph
 MAX_PARAMETER = 1e15  # any number among the parameters of a build, apart from seeds
