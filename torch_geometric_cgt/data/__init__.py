@@ -1,5 +1,7 @@
-r"""In-neighbours of a graph, token trees, and their views as a forest and as PyG stores."""
+r"""In-neighbours of a graph, token trees, and their views: forest, PyG stores, dense batches."""
 
+from torch_geometric_cgt.data.dense_loader import DenseBatch, DenseLoader
+from torch_geometric_cgt.data.forest_statistics import ForestStatistics
 from torch_geometric_cgt.data.in_neighbors import InNeighbors
 from torch_geometric_cgt.data.stores import (
     CodebookFeatureStore,
@@ -24,8 +26,11 @@ __all__ = [
     'MASKS',
     'NUM_SPLITS',
     'CodebookFeatureStore',
+    'DenseBatch',
+    'DenseLoader',
     'Forest',
     'ForestGraphStore',
+    'ForestStatistics',
     'InNeighbors',
     'LazyForest',
     'Rows',
