@@ -4,9 +4,9 @@ r"""Batches of one shape beside NeighborLoader, with and without torch.compile.
 
 Both sides train the same network, two layers of GCN, on all trees of a release. One side takes
 batches of ``dataset.loader()``, PyG's ``NeighborLoader``, and PyG's ``GCNConv``. The other takes
-batches of ``dataset.dense_loader()`` and ``TreeGCNConv``, which computes the same function. All four
-combinations take turns. Times are CPU seconds of this process, so that other programs on the machine
-change them little; the first epoch, which compiles, is not counted.
+batches of ``dataset.dense_loader()`` and ``TreeGCNConv``, which computes the same function. All
+four combinations take turns. Times are CPU seconds of this process, so that other programs on the
+machine change them little; the first epoch, which compiles, is not counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIDES = ('NeighborLoader', 'NeighborLoader, compiled', 'dense', 'dense, compiled
 def make_side(
     name: str, dataset: SyntheticCGTDataset, batch_size: int, width: int
 ) -> tuple[Iterable, Callable[[Any], tuple[Tensor, Tensor]], torch.nn.Module, Any]:
-    r"""The loader, the outputs and labels of a batch, the network and the counter of compilations."""
+    r"""The loader, the outputs and labels of a batch, the network and a counter of graphs."""
     torch.manual_seed(0)
     sizes = dataset.num_features, width, dataset.num_classes
     counter = CompileCounterWithBackend('inductor')

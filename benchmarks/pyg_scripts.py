@@ -104,7 +104,7 @@ def make_release(source: str, folder: Path) -> str:
 
 
 def page(cells: list[dict]) -> str:
-    r"""The table of all scripts that ran on both sides."""
+    r"""The table of all scripts, with the scores that are known."""
     found: dict[tuple[str, str], list[dict]] = {}
     for cell in cells:
         found.setdefault((cell['script'], cell['side']), []).append(cell)
@@ -125,8 +125,6 @@ def page(cells: list[dict]) -> str:
     notes = []
     for script, (example, shows, changed) in SCRIPTS.items():
         sides = [found.get((script, side), []) for side in SIDES]
-        if not all(sides):
-            continue
         good = [[c for c in side if 'score' in c] for side in sides]
         shown = [
             f'{sum(c["score"] for c in side) / len(side):.3f}' if side else '-' for side in good

@@ -74,6 +74,7 @@ class TreeGNN(GNN):
             )
         self.layers = nn.ModuleList(convs)
         self.shape = shape
+        self.num_slots = shape.num_slots  # also caches the offsets: a compiled forward() cannot
         self.dropout = dropout
         self.act = act
 
@@ -160,6 +161,7 @@ class PPNP(GNN):
         self.bias = nn.Parameter(torch.zeros(hidden_channels))
         self.out = nn.Linear(hidden_channels, num_classes)
         self.shape = shape
+        self.num_slots = shape.num_slots  # also caches the offsets: a compiled forward() cannot
         self.dropout = dropout
         self.teleport = teleport
 
