@@ -1,5 +1,7 @@
 """Dense layers beside PyG's, on the forest of the same trees."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch_geometric.nn import GCN
@@ -26,7 +28,7 @@ def test_dense_gcn_equals_the_one_of_pyg_on_the_forest(fan_outs):
     trees, codebook = random_trees(shape), torch.randn(6, 5)
     sizes = [5, *[8] * (shape.depth - 1), 4]
     pyg = GCN(5, 8, shape.depth, 4).eval()
-    convs = [TreeGCNConv(i, o) for i, o in zip(sizes, sizes[1:], strict=False)]
+    convs = [TreeGCNConv(i, o) for i, o in pairwise(sizes)]
     for ours, theirs in zip(convs, pyg.convs, strict=True):
         ours.lin.weight.data = theirs.lin.weight.data
         ours.bias.data = torch.randn(ours.bias.shape)

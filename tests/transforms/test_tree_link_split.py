@@ -111,7 +111,7 @@ def test_other_graphs_are_split_by_pyg():
 
 
 def test_too_many_links_are_refused(trees):
-    with pytest.raises(ValueError, match='120 links.*choose smaller'):
+    with pytest.raises(ValueError, match=r'120 links.*choose smaller'):
         TreeLinkSplit(60, 60)(trees)
     with pytest.raises(ValueError, match='in one tree'):
         TreeLinkSplit(1, 1)(trees)

@@ -1,4 +1,4 @@
-r"""The layers of :mod:`torch_geometric_cgt.nn` under their old name, and the form of their input."""
+r"""The layers of :mod:`torch_geometric_cgt.nn` under their old name, and their input."""
 
 from __future__ import annotations
 

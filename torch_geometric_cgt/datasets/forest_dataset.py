@@ -1,9 +1,9 @@
-r"""The views of a synthetic dataset: other splits, statistics, tokens instead of features."""
+r"""The views of a synthetic dataset: splits, statistics, compact features, loaders."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,15 +11,20 @@ from typing import Any
 
 import torch
 from torch_geometric.data import Data, Dataset
+from torch_geometric.loader import NeighborLoader
 
 from torch_geometric_cgt.data import (
+    CodebookFeatureStore,
     DenseLoader,
+    ForestGraphStore,
     ForestStatistics,
     LazyForest,
     TokenTrees,
+    root_nodes,
     split_of,
 )
 from torch_geometric_cgt.release import Release
+from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.transforms import RootNodeSplit, TreeLinkSplit, forest_aware
 
 CACHED = ('_data', '_forest')  # computed from the release on first access
@@ -155,6 +160,48 @@ class ForestDataset(Dataset):
         :class:`~torch_geometric_cgt.nn.CodebookEmbedding` look features up.
         """
         return self.release.trees.to_data(torch.arange(self.release.codebook.size(0)))
+
+    def stores(self) -> tuple[CodebookFeatureStore, ForestGraphStore]:
+        r"""The forest as a feature store and a graph store for
+        :class:`~torch_geometric.loader.NeighborLoader`. Features are looked up in
+        the codebook batch by batch.
+        """
+        return (
+            CodebookFeatureStore(self._forest, self.release.codebook),
+            ForestGraphStore(self._forest),
+        )
+
+    def loader(
+        self,
+        split: str = 'train',
+        batch_size: int = 64,
+        num_neighbors: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> NeighborLoader:
+        r"""A :class:`~torch_geometric.loader.NeighborLoader` over the
+        computation graphs of one split. It needs no native extension.
+
+        Args:
+            split (str, optional): One of :obj:`"train"`, :obj:`"val"`,
+                :obj:`"test"`, :obj:`"all"`. (default: :obj:`"train"`)
+            batch_size (int, optional): Computation graphs per batch.
+                (default: :obj:`64`)
+            num_neighbors (list[int], optional): The children to sample in each
+                layer, :obj:`-1` for all of them. By default, all children in
+                all layers. (default: :obj:`None`)
+            **kwargs (optional): Further arguments of the loader.
+        """
+        stores = self.stores()
+        fan_outs = self.release.trees.shape.sampled(num_neighbors)
+        kwargs.setdefault('shuffle', split == 'train')
+        return NeighborLoader(
+            stores,
+            num_neighbors=fan_outs,
+            neighbor_sampler=TreeNeighborSampler(stores, fan_outs),
+            input_nodes=root_nodes(self._forest, split),
+            batch_size=batch_size,
+            **kwargs,
+        )
 
     def dense_loader(
         self,

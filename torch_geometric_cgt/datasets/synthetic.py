@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
-from torch_geometric.loader import NeighborLoader
 
-from torch_geometric_cgt.data import (
-    CodebookFeatureStore,
-    ForestGraphStore,
-    TokenTrees,
-    root_nodes,
-)
+from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.datasets.forest_dataset import ForestDataset
 from torch_geometric_cgt.datasets.options import Options, make_config
 from torch_geometric_cgt.datasets.sources import build_folder
@@ -49,7 +43,6 @@ from torch_geometric_cgt.release import (
     save_release,
     write_cache,
 )
-from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.checks import check_memory
 from torch_geometric_cgt.utils.distributed import World, join_world, resolve_device
@@ -254,48 +247,6 @@ class SyntheticCGTDataset(ForestDataset):
         )
         data = self.trees.to_data(self.codebook)
         return data if self.pre_transform is None else self.pre_transform(data)
-
-    def stores(self) -> tuple[CodebookFeatureStore, ForestGraphStore]:
-        r"""The forest as a feature store and a graph store for
-        :class:`~torch_geometric.loader.NeighborLoader`. Features are looked up in
-        the codebook batch by batch.
-        """
-        return (
-            CodebookFeatureStore(self._forest, self.codebook),
-            ForestGraphStore(self._forest),
-        )
-
-    def loader(
-        self,
-        split: str = 'train',
-        batch_size: int = 64,
-        num_neighbors: Sequence[int] | None = None,
-        **kwargs: Any,
-    ) -> NeighborLoader:
-        r"""A :class:`~torch_geometric.loader.NeighborLoader` over the
-        computation graphs of one split. It needs no native extension.
-
-        Args:
-            split (str, optional): One of :obj:`"train"`, :obj:`"val"`,
-                :obj:`"test"`, :obj:`"all"`. (default: :obj:`"train"`)
-            batch_size (int, optional): Computation graphs per batch.
-                (default: :obj:`64`)
-            num_neighbors (list[int], optional): The children to sample in each
-                layer, :obj:`-1` for all of them. By default, all children in
-                all layers. (default: :obj:`None`)
-            **kwargs (optional): Further arguments of the loader.
-        """
-        stores = self.stores()
-        fan_outs = self.trees.shape.sampled(num_neighbors)
-        kwargs.setdefault('shuffle', split == 'train')
-        return NeighborLoader(
-            stores,
-            num_neighbors=fan_outs,
-            neighbor_sampler=TreeNeighborSampler(stores, fan_outs),
-            input_nodes=root_nodes(self._forest, split),
-            batch_size=batch_size,
-            **kwargs,
-        )
 
     def project(self, x: Tensor) -> Tensor:
         r"""Maps features of the source, or of another graph with the same
