@@ -77,6 +77,7 @@ def test_every_script_is_in_the_table(runner):
     assert '`no walks`' in page
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings('ignore')
 def test_the_runner_reads_the_score_and_the_error_of_a_script(runner, release):
     cell = runner.run('label_prop', 'release', '', release, 2, 0)
