@@ -11,13 +11,13 @@ BIN := $(VENV)/bin
 # Output of targets that run side by side is not mixed (GNU make 4 and later).
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: demo test shard-1 shard-2 test-slow test-native mutations lint clean
+.PHONY: demo test shard-1 shard-2 test-slow test-native mutations scripts lint clean
 
 # torch comes first, pinned, so that no other package picks a build of its own.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --requirement constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report,files,dp,sign]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report,files,dp,sign,lightning]'
 	touch $@
 
 # Synthesize a substitute of SOURCE, compare GNNs on both, leave a report.
@@ -43,6 +43,11 @@ test-slow: $(VENV)/.installed
 mutations: $(VENV)/.installed
 	cd benchmarks && ../$(BIN)/python mutations.py --cells ../mutations.jsonl
 	cd benchmarks && ../$(BIN)/python mutations.py --cells ../mutations.jsonl --show
+
+# Runs PyG's example scripts on Cora and on its release; see docs/pyg_scripts.md. Takes an hour.
+scripts: $(VENV)/.installed
+	$(BIN)/python benchmarks/pyg_scripts.py --cells docs/results/pyg_scripts.jsonl
+	$(BIN)/python benchmarks/pyg_scripts.py --cells docs/results/pyg_scripts.jsonl --show
 
 # torch-scatter and torch-sparse are compiled here, which takes about half an hour.
 test-native: $(VENV)/.installed

@@ -1,6 +1,8 @@
-r"""In-neighbours of a graph, token trees, and their views as a forest and as PyG stores."""
+r"""In-neighbours of a graph, token trees, and their views: forest, PyG stores, dense batches."""
 
+from torch_geometric_cgt.data.dense_loader import DenseBatch, DenseLoader
 from torch_geometric_cgt.data.edge_values import EDGE_KEYS, EdgeForm, EdgeValues, values_at
+from torch_geometric_cgt.data.forest_statistics import ForestStatistics
 from torch_geometric_cgt.data.in_neighbors import InNeighbors
 from torch_geometric_cgt.data.stores import (
     CodebookFeatureStore,
@@ -26,10 +28,13 @@ __all__ = [
     'MASKS',
     'NUM_SPLITS',
     'CodebookFeatureStore',
+    'DenseBatch',
+    'DenseLoader',
     'EdgeForm',
     'EdgeValues',
     'Forest',
     'ForestGraphStore',
+    'ForestStatistics',
     'InNeighbors',
     'LazyForest',
     'Rows',

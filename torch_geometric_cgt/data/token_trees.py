@@ -126,9 +126,16 @@ class TokenTrees:
         r"""The indices of the trees of one split.
 
         Args:
-            split (str): One of :obj:`"train"`, :obj:`"val"`, :obj:`"test"`.
+            split (str): One of :obj:`"train"`, :obj:`"val"`, :obj:`"test"`, or
+                :obj:`"all"`.
         """
-        return masks_of(self.split)[f'{split}_mask'].nonzero().view(-1)
+        if split == 'all':
+            return torch.arange(len(self))
+        masks = masks_of(self.split)
+        if f'{split}_mask' not in masks:
+            names = [*(name.removesuffix('_mask') for name in MASKS), 'all']
+            raise ValueError(f"'split' must be one of {names} (got '{split}')")
+        return masks[f'{split}_mask'].nonzero().view(-1)
 
     def map_tokens(
         self, token: Tensor | None, num_tokens: int, x: Rows | None = None

@@ -110,6 +110,25 @@ class TreeShape:
         r"""The shape of the first :obj:`depth` layers below the root."""
         return TreeShape(self.num_neighbors[:depth])
 
+    def sampled(self, num_neighbors: Sequence[int] | None) -> list[int]:
+        r"""The number of children that a loader samples in each layer: at most
+        those that a slot has.
+
+        Args:
+            num_neighbors (list[int], optional): The wanted numbers, from the
+                root; :obj:`-1` for all. By default, all layers and children.
+        """
+        if num_neighbors is None:
+            return list(self.num_neighbors)
+        wanted = list(num_neighbors)
+        if not 0 < len(wanted) <= self.depth or any(f == 0 or f < -1 for f in wanted):
+            raise ValueError(
+                f"'num_neighbors' must hold 1 to {self.depth} numbers, each -1 or at least 1: the "
+                f'trees have {self.depth} layers, {list(self.num_neighbors)} (got {wanted})'
+            )
+        layers = zip(wanted, self.num_neighbors, strict=False)
+        return [own if f == -1 else min(f, own) for f, own in layers]
+
     def check_nulls(self, real: Tensor) -> bool:
         r"""Whether no root is null and every slot below a null slot is null.
 

@@ -3,7 +3,7 @@ r"""The keyword arguments of a synthetic dataset, including deprecated ones."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypedDict
 
@@ -31,6 +31,8 @@ class Options(TypedDict, total=False):
     privacy: Promise | None
     generator: dict[str, Any] | None
     fit: FitConfig | None
+    pre_transform: Callable | None
+    pre_filter: Callable | None
 
 
 def make_config(
@@ -52,7 +54,8 @@ def make_config(
         num_samples (int, optional): The number of generated trees.
         seed (int): The seed.
         options (dict): The arguments :obj:`privacy`, :obj:`generator` and
-            :obj:`fit`, and deprecated arguments.
+            :obj:`fit`, and deprecated arguments. :obj:`pre_transform` does not
+            change the build, and :obj:`pre_filter` must be :obj:`None`.
     """
     known = {*Options.__annotations__, *DEPRECATED}
     for name in options:
@@ -66,6 +69,11 @@ def make_config(
                 DeprecationWarning,
                 stacklevel=3,
             )
+    if options.get('pre_filter') is not None:
+        raise ValueError(
+            "'pre_filter' chooses among graphs, and this dataset has one: select nodes of the "
+            "source before the build, or trees with 'dataset.trees.select(index)'"
+        )
     generator = _one_of(options, 'generator', 'generator_args') or {}
     generator = dict(generator)
     num_scenes = generator.pop('num_scenes', None)

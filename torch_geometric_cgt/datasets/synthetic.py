@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
-from torch_geometric.loader import NeighborLoader
 
-from torch_geometric_cgt.data import (
-    CodebookFeatureStore,
-    ForestGraphStore,
-    LazyForest,
-    TokenTrees,
-    root_nodes,
-)
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.datasets.forest_dataset import ForestDataset
 from torch_geometric_cgt.datasets.options import Options, make_config
 from torch_geometric_cgt.datasets.sources import build_folder
 from torch_geometric_cgt.errors import CorruptFileError
@@ -49,7 +43,6 @@ from torch_geometric_cgt.release import (
     save_release,
     write_cache,
 )
-from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.checks import check_memory
 from torch_geometric_cgt.utils.distributed import World, join_world, resolve_device
@@ -62,7 +55,7 @@ if TYPE_CHECKING:
 BYTES_PER_NODE = 100  # of a forest without its features: edges, masks and temporary tensors
 
 
-class SyntheticCGTDataset(Dataset):
+class SyntheticCGTDataset(ForestDataset):
     r"""A synthetic substitute of a graph: k-anonymous or, with :obj:`epsilon`,
     differentially private. It contains one
     :class:`~torch_geometric.data.Data` object, a forest of generated
@@ -81,19 +74,21 @@ class SyntheticCGTDataset(Dataset):
     quantizes, all processes fit and sample.
 
     :obj:`k`, :obj:`epsilon` and :obj:`delta` are shortcuts for a
-    :obj:`privacy` object. There are three further arguments:
+    :obj:`privacy` object. There are four further arguments:
 
-    ============= ================================= ==========================
-    argument      type                              content
-    ============= ================================= ==========================
-    ``privacy``   :class:`KAnonymity` or            the promise with all its
-                  :class:`DifferentialPrivacy`      parameters
-    ``generator`` :obj:`dict`                       ``num_scenes`` and
+    ================= ============================= ==========================
+    argument          type                          content
+    ================= ============================= ==========================
+    ``privacy``       :class:`KAnonymity` or        the promise with all its
+                      :class:`DifferentialPrivacy`  parameters
+    ``generator``     :obj:`dict`                   ``num_scenes`` and
                                                     arguments of
                                                     :class:`CGTGenerator`
-    ``fit``       :class:`FitConfig`                how to train, and whether
+    ``fit``           :class:`FitConfig`            how to train, and whether
                                                     to resume
-    ============= ================================= ==========================
+    ``pre_transform`` callable                      applied once to the forest,
+                                                    on first access
+    ================= ============================= ==========================
 
     Args:
         source (Dataset or Data): A PyG dataset of one graph, or the graph.
@@ -123,12 +118,16 @@ class SyntheticCGTDataset(Dataset):
         device (str or torch.device, optional): Where to fit and sample.
             (default: :obj:`"auto"`)
         transform (callable, optional): Applied on every access.
+            :class:`~torch_geometric.transforms.RandomNodeSplit` and
+            :class:`~torch_geometric.transforms.RandomLinkSplit` split roots
+            and links of roots (see
+            :meth:`~torch_geometric_cgt.transforms.forest_aware`).
             (default: :obj:`None`)
         force_reload (bool, optional): Whether to fit again.
             (default: :obj:`False`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
-        **options (optional): The arguments :obj:`privacy`, :obj:`generator` and
-            :obj:`fit` of the table above.
+        **options (optional): The arguments :obj:`privacy`, :obj:`generator`,
+            :obj:`fit` and :obj:`pre_transform` of the table above.
     """
 
     def __init__(
@@ -163,6 +162,8 @@ class SyntheticCGTDataset(Dataset):
         except CorruptFileError as error:
             raise CorruptFileError(f'{error}. Build it again with force_reload=True') from error
         self._init(release, str(folder), transform, log, built)
+        self.folder = path
+        self._use_transforms(transform, options.get('pre_transform'))
 
     def _init(
         self,
@@ -245,44 +246,8 @@ class SyntheticCGTDataset(Dataset):
             "train from 'dataset.loader(split)', which computes features batch by batch, "
             "or pass 'dataset.stores()' to your own loader",
         )
-        return self.trees.to_data(self.codebook)
-
-    @cached_property
-    def _forest(self) -> LazyForest:
-        return LazyForest.of(self.trees)
-
-    def stores(self) -> tuple[CodebookFeatureStore, ForestGraphStore]:
-        r"""The forest as a feature store and a graph store for
-        :class:`~torch_geometric.loader.NeighborLoader`. Features are looked up in
-        the codebook batch by batch.
-        """
-        return (
-            CodebookFeatureStore(self._forest, self.codebook),
-            ForestGraphStore(self._forest),
-        )
-
-    def loader(self, split: str = 'train', batch_size: int = 64, **kwargs: Any) -> NeighborLoader:
-        r"""A :class:`~torch_geometric.loader.NeighborLoader` over the
-        computation graphs of one split. It needs no native extension.
-
-        Args:
-            split (str, optional): One of :obj:`"train"`, :obj:`"val"`,
-                :obj:`"test"`, :obj:`"all"`. (default: :obj:`"train"`)
-            batch_size (int, optional): Computation graphs per batch.
-                (default: :obj:`64`)
-            **kwargs (optional): Further arguments of the loader.
-        """
-        stores = self.stores()
-        fan_outs = list(self.trees.shape.num_neighbors)
-        kwargs.setdefault('shuffle', split == 'train')
-        return NeighborLoader(
-            stores,
-            num_neighbors=fan_outs,
-            neighbor_sampler=TreeNeighborSampler(stores, fan_outs),
-            input_nodes=root_nodes(self._forest, split),
-            batch_size=batch_size,
-            **kwargs,
-        )
+        data = self.trees.to_data(self.codebook)
+        return data if self.pre_transform is None else self.pre_transform(data)
 
     def project(self, x: Tensor) -> Tensor:
         r"""Maps features of the source, or of another graph with the same
@@ -336,6 +301,7 @@ class SyntheticCGTDataset(Dataset):
         log: bool = True,
         public_key: str | Path | None = None,
         max_bytes: int = MAX_RELEASE_BYTES,
+        pre_transform: Callable | None = None,
     ) -> SyntheticCGTDataset:
         r"""Loads a release without access to the source. Release files cannot
         contain code. A truncated, altered or inconsistent release raises
@@ -352,12 +318,16 @@ class SyntheticCGTDataset(Dataset):
                 (default: :obj:`None`)
             max_bytes (int, optional): The largest allowed size of the tensors.
                 (default: 512 MiB)
+            pre_transform (callable, optional): Applied once, on first access.
+                (default: :obj:`None`)
         """
         release = read_release(
             Path(folder).expanduser(), public_key=public_key, max_bytes=max_bytes
         )
         dataset = cls.__new__(cls)
         dataset._init(release, None, transform, log)
+        dataset.folder = Path(folder).expanduser()
+        dataset._use_transforms(transform, pre_transform)
         return dataset
 
     def __repr__(self) -> str:

@@ -1,7 +1,9 @@
-r"""PyG transforms: quantization, duplicate encoding, perturbations, biased training."""
+r"""PyG transforms: quantization, duplicate encoding, splits, perturbations, biased training."""
 
 from torch_geometric_cgt.transforms.biased_training import BiasedTraining
 from torch_geometric_cgt.transforms.duplicate_encode import DuplicateEncode
+from torch_geometric_cgt.transforms.forest_aware import forest_aware
+from torch_geometric_cgt.transforms.look_up_features import LookUpFeatures
 from torch_geometric_cgt.transforms.perturbations import (
     AddAttributeNoise,
     AddNoisyEdges,
@@ -11,6 +13,8 @@ from torch_geometric_cgt.transforms.perturbations import (
     reidentification,
 )
 from torch_geometric_cgt.transforms.quantize import Quantize
+from torch_geometric_cgt.transforms.root_node_split import RootNodeSplit
+from torch_geometric_cgt.transforms.tree_link_split import TreeLinkSplit
 
 __all__ = [
     'AddAttributeNoise',
@@ -19,7 +23,11 @@ __all__ = [
     'BiasedTraining',
     'DropRandomEdges',
     'DuplicateEncode',
+    'LookUpFeatures',
     'Quantize',
     'Reidentification',
+    'RootNodeSplit',
+    'TreeLinkSplit',
+    'forest_aware',
     'reidentification',
 ]

@@ -3,7 +3,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torch_geometric_cgt.benchmark.convs import csr_matmul, weighted_sum
+from torch_geometric_cgt.nn.tree_convs import csr_matmul, weighted_sum
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.integers(0, 1000))
