@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.data.token_trees import TokenTrees
 
-EXPONENT = 3.5  # of the tail of degrees, far beyond the fan-out
+EXPONENT = 5.0  # of the tail of degrees, far beyond the fan-out
 PRIOR_ROOTS = 5.0  # with the mean degree, added to those of each token
 MAX_STEPS = 1_000  # of the fixed point
 TOLERANCE = 1e-6
@@ -20,7 +20,7 @@ def sample_degrees(trees: TokenTrees, generator: torch.Generator) -> Tensor:
 
     A root with fewer children than the fan-out :math:`s` has exactly that
     degree. A root with :math:`s` children has a degree of at least :math:`s`,
-    which is drawn from :math:`p(d) \propto (d + c)^{-3.5}`. The offset
+    which is drawn from :math:`p(d) \propto (d + c)^{-5}`. The offset
     :math:`c` gives it the mean of its token, see :meth:`mean_degrees`.
 
     Args:
@@ -47,15 +47,20 @@ def mean_degrees(trees: TokenTrees) -> Tensor:
     :meth:`mean_degree`.
     """
     relative, num_roots = _relative_degrees(trees)
-    total = max(float(num_roots.sum()), 1.0)
-    level = float((relative * num_roots).sum()) / total
-    overall = mean_degree(trees)
-    shrunk = (relative * num_roots / max(level, 1e-12) + PRIOR_ROOTS) / (num_roots + PRIOR_ROOTS)
-    shrunk = shrunk / max(float((shrunk * num_roots).sum()) / total, 1e-12)
-    return (overall * shrunk).clamp(min=float(trees.shape.num_neighbors[0]))
+    level = (relative * num_roots).sum() / num_roots.sum().clamp(min=1)
+    relative = (relative * num_roots + PRIOR_ROOTS * level) / (num_roots + PRIOR_ROOTS)
+    level = (relative * num_roots).sum() / num_roots.sum().clamp(min=1)
+    relative = relative / level.clamp(min=1e-12)
+    lowest = trees.shape.num_neighbors[0]
+    degree = (trees.tokens[:, trees.shape.layer_slice(1)] != trees.num_tokens).sum(dim=1).double()
+    token, full = trees.tokens[:, 0].long(), degree == lowest
+    for _ in range(2):  # the first estimate gives all roots the same weight
+        mean = (mean_degree(trees, degree) * relative).clamp(min=float(lowest))
+        degree = torch.where(full, mean[token], degree)
+    return mean
 
 
-def mean_degree(trees: TokenTrees) -> float:
+def mean_degree(trees: TokenTrees, degree: Tensor) -> float:
     r"""The estimated mean degree of nodes with a full fan-out.
 
     A child of degree :math:`d` has the root among its own neighbours. Each of
@@ -63,23 +68,28 @@ def mean_degree(trees: TokenTrees) -> float:
     has the root's token. Otherwise the two are different neighbours of the
     child, with equal tokens as often as two of its sampled neighbours have,
     :math:`q`. The share :math:`r` of grandchildren with the root's token
-    therefore is :math:`1/d + (1 - 1/d) q`.
+    therefore is :math:`1/d + (1 - 1/d) q`. Children are weighted by the number
+    of edges that they stand for. The mean of :math:`1/d` over edges is the
+    inverse of the mean degree over nodes.
+
+    Args:
+        trees (TokenTrees): The trees, of at least two layers.
+        degree (torch.Tensor): The degree of each root, or an estimate, ``[n]``.
     """
     first, second = trees.shape.num_neighbors[:2]
-    grandchildren, full = _grandchildren(trees), _is_full(trees)
-    own = (grandchildren == trees.tokens[:, :1, None])[full]  # [C, second]
-    rows = grandchildren[full]
     lowest, highest = float(first), float(max(first, len(trees) - 1))
-    if rows.size(0) == 0 or second < 2:
+    grandchildren, full = _grandchildren(trees), _is_full(trees)
+    if not bool(full.any()) or second < 2:
         return lowest
-    ordered = rows.sort(dim=1).values
-    back = float(own.double().mean())
-    pairs = _equal_pairs(ordered) / (second * (second - 1) / 2)
-    same = float(pairs.double().mean())
-    excess = back - same
-    if excess * highest <= 1 - same:
+    shown = (trees.tokens[:, trees.shape.layer_slice(1)] != trees.num_tokens).sum(dim=1)
+    weight = (degree / shown.clamp(min=1))[:, None].expand_as(full)[full]
+    weight = weight / weight.sum()
+    back = (grandchildren == trees.tokens[:, :1, None])[full].double().mean(dim=1)
+    same = _equal_pairs(grandchildren[full].sort(dim=1).values) / (second * (second - 1) / 2)
+    r, q = float(weight @ back), float(weight @ same.double())
+    if (r - q) * highest <= 1 - q:
         return highest
-    return min(max((1 - same) / excess, lowest), highest)
+    return min(max((1 - q) / (r - q), lowest), highest)
 
 
 def _equal_pairs(ordered: Tensor) -> Tensor:
@@ -145,7 +155,7 @@ def _is_full(trees: TokenTrees) -> Tensor:
 
 def _draw_tail(mean: Tensor, uniform: Tensor, lowest: int, largest: int) -> Tensor:
     r"""Draws whole numbers from :obj:`lowest` to :obj:`largest` with
-    :math:`p(d) \propto (d + c)^{-3.5}` and the given means.
+    :math:`p(d) \propto (d + c)^{-5}` and the given means.
     """
     if largest <= lowest:
         return torch.full_like(mean, lowest, dtype=torch.long)
