@@ -89,7 +89,9 @@ class _BlockGraph(ABC):
         r"""Assigns the ends of each block to other blocks, and pairs them."""
         owner = torch.arange(self.num_nodes_).repeat_interleave(self.degree_)
         owner = owner[torch.randperm(owner.numel(), generator=generator)]
-        owner = owner[self.block_[owner].sort(stable=True).indices]  # block by block, in random order
+        owner = owner[
+            self.block_[owner].sort(stable=True).indices
+        ]  # block by block, in random order
         own = self.block_[owner]
         blocks = torch.arange(self.num_blocks_).repeat(self.num_blocks_)
         wish = blocks.repeat_interleave(self.num_edges_.view(-1))

@@ -30,9 +30,11 @@ class GraphStatistics:
         mean_degree (float): The mean degree.
         max_degree (int): The largest degree.
         degree_exponent (float): The exponent of a discrete power law, fitted by
-            maximum likelihood to the degrees from :obj:`tail_start` on.
+            maximum likelihood to the degrees from :obj:`tail_start` on;
+            :obj:`None` if there are none.
         tail_start (int): The smallest degree of the fit.
-        homophily (float): The share of edges whose nodes have the same label.
+        homophily (float): The share of edges whose nodes have the same label;
+            :obj:`None` without edges.
         assortativity (float): The correlation of the degrees of the two nodes of
             an edge.
         clustering (float): The mean over all nodes of the share of pairs of
@@ -45,9 +47,9 @@ class GraphStatistics:
     num_edges: int
     mean_degree: float
     max_degree: int
-    degree_exponent: float
+    degree_exponent: float | None
     tail_start: int
-    homophily: float
+    homophily: float | None
     assortativity: float
     clustering: float
     transitivity: float
@@ -98,8 +100,8 @@ def degree_distance(a: Data, b: Data) -> float:
     return float(wasserstein_distance(degrees_of(a), degrees_of(b)))
 
 
-def homophily(edge_index: Tensor, y: Tensor) -> float:
-    r"""The share of edges whose nodes have the same label; not a number without edges.
+def homophily(edge_index: Tensor, y: Tensor) -> float | None:
+    r"""The share of edges whose nodes have the same label; :obj:`None` without edges.
 
     Args:
         edge_index (torch.Tensor): The edges, ``[2, E]``.
@@ -108,7 +110,7 @@ def homophily(edge_index: Tensor, y: Tensor) -> float:
     """
     ends = y.view(-1)[edge_index]
     known = (ends >= 0).all(dim=0)
-    return float((ends[0] == ends[1])[known].double().mean())
+    return float((ends[0] == ends[1])[known].double().mean()) if bool(known.any()) else None
 
 
 def assortativity(edge_index: Tensor, degrees: np.ndarray) -> float:
@@ -162,10 +164,10 @@ def _blocks(block: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(starts.tolist(), [*starts[1:].tolist(), block.size], strict=True))
 
 
-def degree_exponent(degrees: np.ndarray, tail_start: int) -> float:
+def degree_exponent(degrees: np.ndarray, tail_start: int) -> float | None:
     r"""The maximum-likelihood exponent of the discrete power law
-    :math:`p(d) \propto d^{-\gamma}` for :math:`d \geq` :obj:`tail_start`; not a
-    number without such degrees.
+    :math:`p(d) \propto d^{-\gamma}` for :math:`d \geq` :obj:`tail_start`;
+    :obj:`None` without such degrees.
 
     Args:
         degrees (numpy.ndarray): The degrees, ``[N]``.
@@ -173,7 +175,7 @@ def degree_exponent(degrees: np.ndarray, tail_start: int) -> float:
     """
     tail = degrees[degrees >= max(1, tail_start)]
     if tail.size == 0:
-        return float('nan')
+        return None
     logs = float(np.log(tail).mean())
     found = minimize_scalar(
         lambda gamma: gamma * logs + np.log(zeta(gamma, max(1, tail_start))),
@@ -200,7 +202,9 @@ def choose_tail(degrees: np.ndarray) -> int:
 
 def _distance(degrees: np.ndarray, start: int) -> float:
     tail = np.sort(degrees[degrees >= start])
-    gamma = degree_exponent(degrees, start)
+    gamma = degree_exponent(tail, start)
+    if gamma is None:
+        return np.inf
     values = np.unique(tail)
     below = np.searchsorted(tail, values, side='right') / tail.size
     model = 1 - zeta(gamma, values + 1) / zeta(gamma, start)

@@ -1,6 +1,7 @@
 r"""In-neighbours of a graph, token trees, and their views as a forest and as PyG stores."""
 
 from torch_geometric_cgt.data.in_neighbors import InNeighbors
+from torch_geometric_cgt.data.join_trees import join_trees
 from torch_geometric_cgt.data.stores import (
     CodebookFeatureStore,
     ForestGraphStore,
@@ -33,6 +34,7 @@ __all__ = [
     'TokenTrees',
     'TreeShape',
     'build_forest',
+    'join_trees',
     'masks_of',
     'random_split',
     'root_nodes',

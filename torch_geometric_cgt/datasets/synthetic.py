@@ -21,6 +21,7 @@ from torch_geometric_cgt.data import (
     ForestGraphStore,
     LazyForest,
     TokenTrees,
+    join_trees,
     root_nodes,
 )
 from torch_geometric_cgt.datasets.options import Options, make_config
@@ -59,6 +60,7 @@ from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+BYTES_PER_JOINED_NODE = 5_000  # of a joined graph: about 15 edges, and temporary tensors
 BYTES_PER_NODE = 100  # of a forest without its features: edges, masks and temporary tensors
 
 
@@ -249,6 +251,28 @@ class SyntheticCGTDataset(Dataset):
     @cached_property
     def _forest(self) -> LazyForest:
         return LazyForest.of(self.trees)
+
+    def to_graph(self, seed: int = 0) -> Data:
+        r"""Joins the released trees into one undirected graph with as many nodes as
+        there are trees. Every node has features, a label, its split and a
+        :obj:`token`.
+
+        Only the release is read, so that the graph has the guarantees of the
+        release and costs no further privacy. Where two roots ask for each
+        other as children, they become neighbours. Degrees beyond the fan-out,
+        labels of neighbours and triangles are estimates.
+
+        Args:
+            seed (int, optional): The same seed gives the same graph.
+                (default: :obj:`0`)
+        """
+        num_nodes, width = len(self.trees), self.codebook.size(1)
+        check_memory(
+            num_nodes * (width * self.codebook.element_size() + BYTES_PER_JOINED_NODE),
+            f"'dataset.to_graph()', one graph of {num_nodes:,} nodes with {width} features each,",
+            "build the dataset with a smaller 'num_samples'",
+        )
+        return join_trees(self.trees, self.codebook, seed)
 
     def stores(self) -> tuple[CodebookFeatureStore, ForestGraphStore]:
         r"""The forest as a feature store and a graph store for
