@@ -3,7 +3,7 @@ r"""Joined trees beside their source, a block model and a configuration model.
     python benchmarks/to_graph.py --sources Cora,Photo,PubMed --cells docs/results/to_graph.jsonl
     python benchmarks/to_graph.py --cells docs/results/to_graph.jsonl --page
 
-Each (graph, seed, kind) is one cell: statistics of one graph, and the test accuracy of the four GNNs
+Each (graph, seed, kind) is one cell: statistics of one graph, and the accuracy of the four GNNs
 on computation graphs of it, s = 5, L = 2, 50/10/40, largest component, k = 30. The two rivals draw
 features from the same codebook, given the label. A cell is stored when it is finished, and a run
 that was stopped goes on where it was. Builds are kept below `--builds`. Raw files are looked for in
@@ -62,8 +62,8 @@ Joined trees are computed from the release alone. Features of all three are code
 codebook; those of the two rivals are drawn given the label of the node.
 
 ```text
-python benchmarks/to_graph.py --sources Cora,CiteSeer,Photo,PubMed --cells docs/results/to_graph.jsonl
-python benchmarks/to_graph.py --cells docs/results/to_graph.jsonl --page
+python benchmarks/to_graph.py --sources Cora,CiteSeer,Photo,PubMed
+python benchmarks/to_graph.py --page
 ```
 """
 
