@@ -73,7 +73,7 @@ class Graphs:
 
     def __init__(self, name: str, seed: int, builds: Path) -> None:
         self.seed, self.builds = seed, builds
-        self.original = load_graph(GraphSpec(name, seed, FAN_OUTS))
+        self.original = load_graph(GraphSpec(name, FAN_OUTS, seed=seed))
 
     @cached_property
     def dataset(self) -> SyntheticCGTDataset:

@@ -1,7 +1,6 @@
 r"""In-neighbours of a graph, token trees, and their views as a forest and as PyG stores."""
 
 from torch_geometric_cgt.data.in_neighbors import InNeighbors
-from torch_geometric_cgt.data.join_trees import join_trees
 from torch_geometric_cgt.data.stores import (
     CodebookFeatureStore,
     ForestGraphStore,
@@ -20,6 +19,7 @@ from torch_geometric_cgt.data.token_trees import (
     tokens_of,
 )
 from torch_geometric_cgt.data.tree import Forest, TreeShape, build_forest
+from torch_geometric_cgt.data.tree_joining import join_trees
 
 __all__ = [
     'MASKS',
