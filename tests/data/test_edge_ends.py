@@ -11,7 +11,7 @@ def rng() -> torch.Generator:
 
 
 def test_ends_ask_for_each_child_before_they_repeat_one():
-    # Tokens 0 to 3, null is 4. The root has degree five and two children: 1 and, with one neighbour, 2.
+    # Null is 4. The first root has the children 1 and, with one neighbour, 2.
     tokens = torch.tensor([[0, 1, 2, 0, 3, 0, 4], [3, 4, 4, 4, 4, 4, 4]])
     zeros = torch.zeros(2, dtype=torch.long)
     trees = TokenTrees(tokens, zeros, zeros, 4, 1, TreeShape.of([2, 2]))
