@@ -38,6 +38,7 @@ from torch_geometric_cgt.utils.files import write_text
 
 RESULTS = Path(__file__).parents[1] / 'docs' / 'results'
 FAN_OUTS = (5, 5)
+SOURCES = ('Cora', 'CiteSeer', 'Photo', 'PubMed')
 RIVALS = {'DC-SBM': DegreeCorrectedSBM, 'configuration': ConfigurationModel}
 TITLES = {
     'original': 'Source',
@@ -111,6 +112,15 @@ def run_cell(graphs: Graphs, name: str, kind: str, with_gnns: bool) -> dict:
     return cell
 
 
+def key_of(cell: dict) -> tuple[str, int, str]:
+    return cell['source'], cell['seed'], cell['kind']
+
+
+def latest(cells: list[dict]) -> list[dict]:
+    r"""The last cell of each key: one with GNNs replaces one without."""
+    return list({key_of(cell): cell for cell in cells}.values())
+
+
 def table(cells: list[dict]) -> list[str]:
     r"""The lines of the table of one source: means over seeds."""
     kinds = [kind for kind in TITLES if any(cell['kind'] == kind for cell in cells)]
@@ -141,7 +151,8 @@ def _mean(cells: list[dict], kind: str, part: str, key: str) -> float | None:
 
 def page(cells: list[dict]) -> str:
     r"""The page of all cells."""
-    parts = [TEXT]
+    missing = [name for name in SOURCES if name not in {cell['source'] for cell in cells}]
+    parts = [TEXT, f'Not run yet: {", ".join(missing)}.\n'] if missing else [TEXT]
     for name in dict.fromkeys(cell['source'] for cell in cells):
         own = [cell for cell in cells if cell['source'] == name]
         start = own[0]['statistics']['tail_start']
@@ -158,7 +169,7 @@ def page(cells: list[dict]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--sources', default='Cora,CiteSeer,Photo,PubMed')
+    parser.add_argument('--sources', default=','.join(SOURCES))
     parser.add_argument('--seeds', type=int, nargs='+', default=[0])
     parser.add_argument('--kinds', nargs='+', default=list(TITLES), choices=list(TITLES))
     parser.add_argument('--cells', type=Path, default=RESULTS / 'to_graph.jsonl')
@@ -167,8 +178,8 @@ def main() -> None:
     parser.add_argument('--page', action='store_true', help='write the page, run nothing')
     args = parser.parse_args()
 
-    cells = read_cells(args.cells)
-    done = {(cell['source'], cell['seed'], cell['kind']) for cell in cells}
+    cells = latest(read_cells(args.cells))
+    done = {key_of(cell) for cell in cells if args.no_gnns or cell['scores']}
     for seed in [] if args.page else args.seeds:
         for name in args.sources.split(','):
             graphs = None
@@ -179,7 +190,7 @@ def main() -> None:
                     add_cell(args.cells, cells[-1])
                     print(cells[-1], flush=True)
     if args.page:
-        write_text(RESULTS / 'to_graph.md', page(cells))
+        write_text(RESULTS / 'to_graph.md', page(latest(cells)))
 
 
 if __name__ == '__main__':

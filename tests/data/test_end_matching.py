@@ -34,6 +34,13 @@ def test_wishes_of_both_sides_decide():
         assert matched(ends, 4, seed=seed).edges.tolist() == [0 * 4 + 3, 1 * 4 + 2]
 
 
+def test_an_end_takes_the_node_that_asks_back():
+    # Node 0 asks for token 1. Nodes 1 and 2 have it, and node 1 asks for token 0.
+    ends = ends_of([0, 1, 2, 3], own=[0, 1, 1, 2], wish=[1, 0, 2, 1])
+    for seed in range(10):
+        assert matched(ends, 4, seed=seed).edges.tolist() == [0 * 4 + 1, 2 * 4 + 3]
+
+
 def test_ends_that_nobody_asks_for_are_joined_in_the_end():
     ends = ends_of([0, 1], own=[0, 1], wish=[5, 6])
     assert matched(ends, 2).edge_index().tolist() == [[0, 1], [1, 0]]
