@@ -9,7 +9,7 @@ from torch_geometric_cgt.data.edge_ends import EdgeEnds
 from torch_geometric_cgt.utils.rows import rank_among_equals
 
 # How well each of two ends must fit the wish of the other, and how often to try.
-STRICT = (('token, size', 'token, size', 3), ('token', 'token', 3), ('token', 'group', 3))
+STRICT = (('token, size', 'token, size', 8), ('token', 'token', 8), ('token', 'group', 8))
 LOOSE = (
     ('group, size', 'group, size', 3),
     ('group', 'group', 3),
