@@ -9,7 +9,9 @@ from torch_geometric.utils import degree, to_undirected
 from tests.helpers.trees import random_tokens
 from torch_geometric_cgt.data import InNeighbors, TokenTrees, TreeShape, join_trees, tokens_of
 from torch_geometric_cgt.data.tree_joining import repeated_tokens, repeated_tokens_of_graph
+from torch_geometric_cgt.errors import NotEnoughMemoryError
 from torch_geometric_cgt.sampler import sample_trees
+from torch_geometric_cgt.utils import checks
 
 
 def forest(rows, num_neighbors, num_tokens, y=None) -> TokenTrees:
@@ -142,3 +144,10 @@ def test_the_seed_decides():
     first, again, other = (join_trees(trees, codebook(20), seed) for seed in (1, 1, 2))
     assert torch.equal(first.edge_index, again.edge_index)
     assert not torch.equal(first.edge_index, other.edge_index)
+
+
+def test_a_graph_that_does_not_fit_into_memory_is_refused(monkeypatch):
+    _, trees = planted(4)
+    monkeypatch.setattr(checks, 'available_memory', lambda device: 1000)
+    with pytest.raises(NotEnoughMemoryError, match="600 nodes with 20 features.*'num_samples'"):
+        join_trees(trees, codebook(20))

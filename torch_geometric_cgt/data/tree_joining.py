@@ -10,9 +10,11 @@ from torch_geometric_cgt.data.edge_ends import make_edge_ends
 from torch_geometric_cgt.data.end_matching import EndMatching
 from torch_geometric_cgt.data.joined_degrees import sample_degrees
 from torch_geometric_cgt.data.token_trees import TokenTrees, masks_of
+from torch_geometric_cgt.utils.checks import check_memory
 from torch_geometric_cgt.utils.seeds import seeded
 
 CLOSING_SHARE = 0.4  # of edge ends that close triangles, at most
+BYTES_PER_NODE = 5_000  # about 15 edges, and temporary tensors
 NUM_DRAWS = 16  # paths per node, to count repeated tokens
 
 
@@ -27,6 +29,13 @@ def join_trees(trees: TokenTrees, codebook: Tensor, seed: int = 0) -> Data:
         seed (int, optional): The same seed gives the same graph.
             (default: :obj:`0`)
     """
+    num_nodes, width = len(trees), codebook.size(1)
+    label_probs = 4 * 8 * trees.shape.num_neighbors[0] * trees.num_classes
+    check_memory(
+        num_nodes * (width * codebook.element_size() + label_probs + BYTES_PER_NODE),
+        f'One graph of {num_nodes:,} nodes with {width} features each',
+        "build the dataset with a smaller 'num_samples'",
+    )
     token = trees.tokens[:, 0].long()
     data = Data(x=codebook[token], edge_index=_edges(trees, codebook, seed), y=trees.y.long())
     for name, mask in masks_of(trees.split).items():

@@ -60,7 +60,6 @@ from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-BYTES_PER_JOINED_NODE = 5_000  # of a joined graph: about 15 edges, and temporary tensors
 BYTES_PER_NODE = 100  # of a forest without its features: edges, masks and temporary tensors
 
 
@@ -266,12 +265,6 @@ class SyntheticCGTDataset(Dataset):
             seed (int, optional): The same seed gives the same graph.
                 (default: :obj:`0`)
         """
-        num_nodes, width = len(self.trees), self.codebook.size(1)
-        check_memory(
-            num_nodes * (width * self.codebook.element_size() + BYTES_PER_JOINED_NODE),
-            f"'dataset.to_graph()', one graph of {num_nodes:,} nodes with {width} features each,",
-            "build the dataset with a smaller 'num_samples'",
-        )
         return join_trees(self.trees, self.codebook, seed)
 
     def stores(self) -> tuple[CodebookFeatureStore, ForestGraphStore]:
