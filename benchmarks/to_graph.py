@@ -60,7 +60,8 @@ and the configuration model are given the exact degree and label of every node, 
 the exact number of edges between labels. None of this is protected. Their degrees, and the
 homophily of the DC-SBM, are therefore those of the source, up to repeated edges that are left out.
 Joined trees are computed from the release alone. Features of all three are codewords of the same
-codebook; those of the two rivals are drawn given the label of the node.
+codebook; those of the two rivals are drawn given the label of the node. The constants of the method
+were chosen on Cora and CiteSeer.
 
 ```text
 python benchmarks/to_graph.py --sources Cora,CiteSeer,Photo,PubMed
@@ -161,7 +162,7 @@ def page(cells: list[dict]) -> str:
         parts.append(
             f'## {name}\n\n{own[0]["statistics"]["num_nodes"]:,} nodes, seeds '
             f'{", ".join(map(str, seeds))}. The exponent is that of degrees of at least {start}. '
-            f'Joining took {seconds:.0f} s of processor.\n'
+            f'Joining took {seconds:.1f} s of processor.\n'
         )
         parts.append('\n'.join(table(own)) + '\n')
     return '\n'.join(parts)

@@ -149,5 +149,5 @@ def test_the_seed_decides():
 def test_a_graph_that_does_not_fit_into_memory_is_refused(monkeypatch):
     _, trees = planted(4)
     monkeypatch.setattr(checks, 'available_memory', lambda device: 1000)
-    with pytest.raises(NotEnoughMemoryError, match="600 nodes with 20 features.*'num_samples'"):
+    with pytest.raises(NotEnoughMemoryError, match=r"600 nodes with 20 features.*'num_samples'"):
         join_trees(trees, codebook(20))
