@@ -57,6 +57,8 @@ def test_imports_go_down(copy):
         ('nn/two_stream.py', 'from torch_geometric_cgt.privacy import Ledger'),
         ('quantizer/kmeans_steps.py', 'from torch_geometric_cgt.data import TreeShape'),
         ('models/scenes.py', 'from torch_geometric_cgt.sampler import sample_trees'),
+        ('models/scenes.py', 'from torch_geometric_cgt.baselines import ConfigurationModel'),
+        ('baselines/block_graphs.py', 'from torch_geometric_cgt.pipeline import Build'),
         ('benchmark/metrics.py', 'from torch_geometric_cgt.audit import run_audit'),
         ('data/tree.py', 'def hidden():\n    from torch_geometric_cgt.nn import CGTGenerator'),
     ],

@@ -134,3 +134,36 @@ def test_recorded_stable_trees_keep_the_bounds(stable_trees):
             assert number <= stable_trees.bound_of(unit, parents, 2, degree)
     page = (stable_trees.RESULTS / 'stable_trees.md').read_text()
     assert page == stable_trees.page(cells)
+
+
+@pytest.fixture
+def to_graph(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return load('to_graph')
+
+
+def test_tables_of_joined_trees_mark_the_closest_substitute(to_graph):
+    def cell(kind, seed, homophily, gcn):
+        found = {'homophily': homophily, 'tail_start': 6, 'num_nodes': 10}
+        found |= {name: 1.0 for name in to_graph.COMPARED if name != 'homophily'}
+        scores = {name: gcn for name in to_graph.MODELS}
+        return {'source': 'Cora', 'seed': seed, 'kind': kind, 'seconds': 2.0} | {
+            'statistics': found,
+            'scores': scores,
+        }
+
+    cells = [cell('original', 0, 0.8, 0.9), cell('DC-SBM', 0, 0.8, 0.97)]
+    cells += [cell('joined', 0, 0.6, 0.85), cell('joined', 1, 0.8, 0.87)]
+    lines = to_graph.table(cells)
+    assert lines[0] == '| | Source | Joined trees | DC-SBM |'
+    assert '| Homophily of edges | 0.800 | 0.700 | **0.800** |' in lines
+    assert '| GCN | 0.900 | **0.860** | 0.970 |' in lines
+    assert lines[-1] == '| Mean gap of the four GNNs | 0.000 | **0.040** | 0.070 |'
+    assert '10 nodes, seeds 0, 1.' in to_graph.page(cells)
+
+
+def test_the_page_of_joined_trees_is_that_of_the_recorded_cells(to_graph):
+    cells = to_graph.read_cells(to_graph.RESULTS / 'to_graph.jsonl')
+    assert {cell['kind'] for cell in cells} == set(to_graph.TITLES)
+    page = (to_graph.RESULTS / 'to_graph.md').read_text()
+    assert page == to_graph.page(to_graph.latest(cells))

@@ -18,6 +18,7 @@ MODULES = [
     'training',
     'privacy',
     'models',
+    'baselines',
     'pipeline',
     'release',
     'datasets',

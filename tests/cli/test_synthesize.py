@@ -29,9 +29,15 @@ def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypat
     assert report['notice'] in shown and 'the likelihoods of the fit' in report['notice']
     assert len(builds(tmp_path / 'root')) == 1  # what was fitted once is loaded
 
+    assert report['graph'] == {}
     arguments = [*arguments[:-1], str(tmp_path / 'second'), '--release', str(tmp_path / 'release')]
-    assert main(arguments) == 0
-    assert 'quantized' not in capsys.readouterr().out
+    assert main([*arguments, '--graph']) == 0
+    shown = capsys.readouterr().out
+    assert 'quantized' not in shown and 'As one graph' in shown
+    report = json.loads((tmp_path / 'second' / 'report.json').read_text())
+    assert set(report['graph']['statistics']) == {'original', 'generated'}
+    assert 'as one graph' in report['notice']
+    assert 'id="joined"' in (tmp_path / 'second' / 'report.html').read_text()
     judge_and_compare(plain, tmp_path, capsys, monkeypatch)
     assert len(builds(tmp_path / 'root')) == 1
 
@@ -56,13 +62,15 @@ def test_a_private_release_and_its_report(quick, quick_gnns, tmp_path, capsys):
     arguments = ['evaluate', '--release', str(tmp_path / 'release'), '--publishable', '--quiet']
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets, 'load_source', lambda *_: pytest.fail('the source was read'))
-        assert main([*arguments, '--models', 'SGC', '--out', str(tmp_path / 'public')]) == 0
+        arguments += ['--graph', '--models', 'SGC', '--out', str(tmp_path / 'public')]
+        assert main(arguments) == 0
     shown = capsys.readouterr().out
     report = json.loads((tmp_path / 'public' / 'report.json').read_text())
     assert report['publishable'] is True and report['notice'] in shown
     assert set(report['scores']) == set(report['mean']) == {'generated'}
     assert report['agreement'] == report['wasserstein'] == {} and 'fit' not in report
     assert all(set(counts) == {'generated'} for counts in report['histograms'].values())
+    assert set(report['graph']['statistics']) == {'generated'}
     page = (tmp_path / 'public' / 'report.html').read_text()
     assert 'from the release alone' in page and 'not for publication' not in page.lower()
 

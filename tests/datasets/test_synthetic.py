@@ -219,3 +219,15 @@ def test_unwritable_root(graph, quick, tmp_path, monkeypatch):
     monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained before the error'))
     with pytest.raises(NotWritableError, match='file'):
         SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'file' / 'root'})
+
+
+def test_trees_are_joined_from_the_release_alone(graph, cached, tmp_path):
+    dataset = SyntheticCGTDataset(graph, **cached)
+    dataset.save(tmp_path / 'release')
+    built, loaded = dataset.to_graph(3), SyntheticCGTDataset.load(tmp_path / 'release').to_graph(3)
+    assert built.keys() == loaded.keys()
+    assert all(torch.equal(value, loaded[key]) for key, value in built.items())
+    assert built.num_nodes == len(dataset.trees) and built.num_edges > 100
+    assert torch.equal(built.x, dataset.codebook[dataset.tokens[:, 0].long()])
+    assert torch.equal(built.y, dataset.trees.y.long())
+    assert not torch.equal(built.edge_index, dataset.to_graph(4).edge_index)

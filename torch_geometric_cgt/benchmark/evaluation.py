@@ -16,6 +16,7 @@ from torch_geometric_cgt.benchmark.gnn_training import (
     gnn_accuracy,
     train_gnn,
 )
+from torch_geometric_cgt.benchmark.joined_graph import compare_joined
 from torch_geometric_cgt.benchmark.judge import CEILING, CORRELATIONS, judge, resolution_of
 from torch_geometric_cgt.benchmark.metrics import (
     agreement,
@@ -64,6 +65,9 @@ class Evaluation:
         floor (list[str]): Models that do not count in comparisons.
         views (dict): The score of a linear probe by view of a tree and column: its accuracy,
             or the area under the ROC curve for two labels.
+        graph (dict): The output of
+            :func:`~torch_geometric_cgt.benchmark.joined_graph.compare_joined`;
+            empty if it was not asked for.
     """
 
     models: list[str]
@@ -73,6 +77,7 @@ class Evaluation:
     metric: str = 'accuracy'
     floor: list[str] = field(default_factory=list)
     views: dict[str, dict[str, float]] = field(default_factory=dict)
+    graph: dict[str, Any] = field(default_factory=dict)
 
     def mean(self, column: str) -> list[float] | None:
         r"""The mean score of each model in one column."""
@@ -145,6 +150,7 @@ class Evaluation:
             'no_correlations': self.no_correlations(),
             'judged': self.judged(),
             'views': self.views,
+            'graph': self.graph,
             'histograms': self.histograms,
             'wasserstein': self.wasserstein,
         }
@@ -174,6 +180,7 @@ def evaluate_dataset(
     log: bool = True,
     publishable: bool = False,
     zoo: bool = False,
+    graph: bool = False,
 ) -> Evaluation:
     r"""Trains GNNs on the source and on synthetic substitutes of it.
 
@@ -200,6 +207,10 @@ def evaluate_dataset(
             the release. (default: :obj:`False`)
         zoo (bool, optional): Whether to train the models of the zoo, which are
             built on PyG's layers, instead of :obj:`ALL_MODELS`.
+            (default: :obj:`False`)
+        graph (bool, optional): Whether to compare the source with the first
+            substitute as one graph, see
+            :meth:`SyntheticCGTDataset.to_graph`, too.
             (default: :obj:`False`)
     """
     models = (ZOO if zoo else MODELS) if models is None else models
@@ -234,6 +245,10 @@ def evaluate_dataset(
                 for column, value in score(name).items():
                     out.scores.setdefault(column, {}).setdefault(name, []).append(value)
                 bar.update()
+    if graph:
+        own = config if isinstance(config, GNNConfig) else None
+        chosen = [name for name in models if name in ALL_MODELS] or list(MODELS)
+        out.graph = compare_joined(checked, datasets[0], chosen, own)
     return out
 
 

@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="judge by a zoo of GNNs on PyG's layers, beside the original with another split; "
         'takes minutes',
     )
+    add(
+        '--graph',
+        action='store_true',
+        help='also join the trees into one graph, and compare its degrees, homophily, clustering '
+        "and GNNs with the source's",
+    )
     add('--seeds', type=int, default=1, help='number of seeds to average (default: %(default)s)')
     add(
         '--publishable',
@@ -78,6 +84,7 @@ def run(args: argparse.Namespace) -> None:
         log=not args.quiet,
         publishable=args.publishable,
         zoo=args.zoo,
+        graph=args.graph,
     )
     seconds = {'build': built - started, 'evaluate': time.monotonic() - built}
     report = {'card': datasets[0].card, **result.to_dict()}

@@ -22,6 +22,7 @@ from torch_geometric_cgt.data.token_trees import (
     tokens_of,
 )
 from torch_geometric_cgt.data.tree import Forest, TreeShape, build_forest
+from torch_geometric_cgt.data.tree_joining import join_trees
 
 __all__ = [
     'EDGE_KEYS',
@@ -42,6 +43,7 @@ __all__ = [
     'TokenTrees',
     'TreeShape',
     'build_forest',
+    'join_trees',
     'masks_of',
     'random_split',
     'root_nodes',

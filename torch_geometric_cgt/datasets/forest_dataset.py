@@ -1,4 +1,4 @@
-r"""The views of a synthetic dataset: splits, statistics, compact features, loaders."""
+r"""The views of a synthetic dataset: splits, statistics, one graph, compact features, loaders."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from torch_geometric_cgt.data import (
     ForestStatistics,
     LazyForest,
     TokenTrees,
+    join_trees,
     root_nodes,
     split_of,
 )
@@ -82,6 +83,22 @@ class ForestDataset(Dataset):
         the homophily between roots and their children.
         """
         return ForestStatistics.of(self.release.trees)
+
+    def to_graph(self, seed: int = 0) -> Data:
+        r"""Joins the released trees into one undirected graph with as many nodes as
+        there are trees. Every node has features, a label, its split and a
+        :obj:`token`.
+
+        Only the release is read, so that the graph has the guarantees of the
+        release and costs no further privacy. Where two roots ask for each
+        other as children, they become neighbours. Degrees beyond the fan-out,
+        labels of neighbours and triangles are estimates.
+
+        Args:
+            seed (int, optional): The same seed gives the same graph.
+                (default: :obj:`0`)
+        """
+        return join_trees(self.release.trees, self.release.codebook, seed)
 
     def split(
         self,

@@ -26,6 +26,7 @@ from torch_geometric_cgt.report.experiment_tables import (
     Row,
     rows_not_run,
 )
+from torch_geometric_cgt.report.joined_tables import joined_table
 from torch_geometric_cgt.report.publication import SOURCE_COLUMNS, publication_of
 from torch_geometric_cgt.report.text_tables import NOT_RUN, TextTable, to_text_table
 from torch_geometric_cgt.report.zoo_tables import METRIC_NAMES, judged_table, views_table
@@ -83,10 +84,12 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
         for i, model in enumerate(evaluation['models'])
     ]
     judged, views = evaluation.get('judged'), evaluation.get('views')
+    graph = evaluation.get('graph')
     return _render(
         'evaluation.html',
         judged=judged_table(judged) if judged else None,
         views=views_table(views) if views else None,
+        graph=joined_table(graph) if graph else None,
         metric=METRIC_NAMES[evaluation.get('metric', 'accuracy')],
         floor=evaluation.get('floor', []),
         report=evaluation,

@@ -23,6 +23,8 @@ def publication_of(evaluation: dict[str, Any]) -> dict[str, Any]:
         parts.append('the accuracies of views')
     if any(set(SOURCE_COLUMNS) & counts.keys() for counts in evaluation['histograms'].values()):
         parts.append('the histograms of the source and the distances to them')
+    if 'original' in evaluation.get('graph', {}).get('statistics', {}):
+        parts.append('the statistics of the source as one graph')
     if evaluation.get('fit'):
         parts.append('the likelihoods of the fit')
     privacy = evaluation['card']['privacy']

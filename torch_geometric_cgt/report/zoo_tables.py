@@ -9,6 +9,7 @@ from typing import Any
 
 from torch_geometric_cgt.benchmark.judge import CEILING, CORRELATIONS
 from torch_geometric_cgt.errors import CorruptFileError
+from torch_geometric_cgt.report.joined_tables import joined_table
 from torch_geometric_cgt.report.text_tables import MEASURE_NAMES, TextTable, number
 
 METRIC_NAMES = {'accuracy': 'accuracy', 'roc_auc': 'ROC AUC'}
@@ -74,7 +75,7 @@ def views_table(views: Mapping[str, Mapping[str, float]]) -> TextTable:
 
 def evaluation_tables(evaluation: Mapping[str, Any]) -> list[TextTable]:
     r"""The tables of an evaluation beyond its scores: none, if neither the zoo
-    nor views were measured.
+    nor views nor one graph were measured.
 
     Args:
         evaluation (dict): The output of
@@ -82,7 +83,11 @@ def evaluation_tables(evaluation: Mapping[str, Any]) -> list[TextTable]:
     """
     judged, views = evaluation.get('judged'), evaluation.get('views')
     tables = [judged_table(judged)] if judged else []
-    return [*tables, views_table(views)] if views else tables
+    if views:
+        tables.append(views_table(views))
+    if evaluation.get('graph'):
+        tables.append(joined_table(evaluation['graph']))
+    return tables
 
 
 def read_judged(paths: Sequence[Path]) -> list[tuple[str, dict[str, Any]]]:

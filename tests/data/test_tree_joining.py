@@ -1,0 +1,153 @@
+"""Joined trees: small forests by hand, invariants of any forest, and triangles."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.utils import degree, to_undirected
+
+from tests.helpers.trees import random_tokens
+from torch_geometric_cgt.data import InNeighbors, TokenTrees, TreeShape, join_trees, tokens_of
+from torch_geometric_cgt.data.tree_joining import repeated_tokens, repeated_tokens_of_graph
+from torch_geometric_cgt.errors import NotEnoughMemoryError
+from torch_geometric_cgt.sampler import sample_trees
+from torch_geometric_cgt.utils import checks
+
+
+def forest(rows, num_neighbors, num_tokens, y=None) -> TokenTrees:
+    """Trees by hand, in which -1 is null."""
+    tokens = torch.tensor(rows)
+    tokens = tokens.masked_fill(tokens < 0, num_tokens)
+    y = torch.zeros(len(rows)).long() if y is None else torch.tensor(y)
+    shape = TreeShape.of(num_neighbors)
+    return TokenTrees(tokens, y, torch.arange(len(rows)) % 3 + 1, num_tokens, 2, shape)
+
+
+def edges_of(data) -> set:
+    return {(int(a), int(b)) for a, b in data.edge_index.t() if a < b}
+
+
+def codebook(num_tokens: int) -> torch.Tensor:
+    return torch.eye(num_tokens)
+
+
+def test_roots_that_ask_for_each_other_are_joined():
+    # Trees 0 and 2 ask for each other, and so do trees 1 and 3.
+    trees = forest(
+        [
+            [0, 1, -1, 0, -1, -1, -1],
+            [2, 3, -1, 2, -1, -1, -1],
+            [1, 0, -1, 1, -1, -1, -1],
+            [3, 2, -1, 3, -1, -1, -1],
+        ],
+        [2, 2],
+        4,
+        y=[0, 1, 0, 1],
+    )
+    data = join_trees(trees, codebook(4))
+    assert edges_of(data) == {(0, 2), (1, 3)}
+    assert data.token.tolist() == [0, 2, 1, 3] and data.y.tolist() == [0, 1, 0, 1]
+    assert torch.equal(data.x, codebook(4)[data.token])
+    assert data.train_mask.tolist() == [True, False, True, True]
+    assert data.val_mask.tolist() == [False, True, True, False]
+
+
+def test_of_several_candidates_the_one_with_the_asked_number_of_neighbours_is_taken():
+    # Tree 0 asks for a root of token 1 with one neighbour, tree 1 for one with two.
+    trees = forest(
+        [
+            [0, 1, -1, -1, 0, -1, -1, -1, -1, -1],
+            [0, 1, -1, -1, 0, 0, -1, -1, -1, -1],
+            [1, 0, -1, -1, 1, -1, -1, -1, -1, -1],
+            [1, 0, 0, -1, 1, -1, 1, -1, -1, -1],
+            [0, 1, -1, -1, 0, 0, -1, -1, -1, -1],
+        ],
+        [3, 2],
+        2,
+    )
+    assert edges_of(join_trees(trees, codebook(2))) == {(0, 2), (1, 3), (3, 4)}
+
+
+def test_nobody_is_joined_with_itself_or_twice():
+    lonely = forest([[0, 0, 0], [1, -1, -1]], [2], 2)  # asks for itself; asks for nobody
+    assert join_trees(lonely, codebook(2)).num_edges == 0
+    twice = forest([[0, 1, 1], [1, 0, 0]], [2], 2)
+    assert edges_of(join_trees(twice, codebook(2))) == {(0, 1)}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    fan_outs=st.sampled_from([[1], [3], [2, 2], [3, 1], [1, 3], [2, 3, 2]]),
+    num_trees=st.integers(1, 40),
+    num_tokens=st.integers(1, 6),
+    seed=st.integers(0, 1000),
+)
+def test_any_forest_gives_a_simple_undirected_graph(fan_outs, num_trees, num_tokens, seed):
+    shape = TreeShape.of(fan_outs)
+    tokens = random_tokens(shape, num_trees, num_tokens, seed)
+    y = torch.arange(num_trees) % 3
+    trees = TokenTrees(tokens, y, torch.ones(num_trees).long(), num_tokens, 3, shape)
+    before = tokens.clone()
+    data = join_trees(trees, torch.randn(num_tokens, 4), seed)
+    data.validate()
+    assert torch.equal(trees.tokens, before)
+    assert data.num_nodes == num_trees and torch.equal(data.y, y)
+    assert not data.has_self_loops() and data.is_undirected()
+    assert torch.equal(data.edge_index, data.edge_index.unique(dim=1))
+    children = (tokens[:, shape.layer_slice(1)] != num_tokens).sum(dim=1)
+    few = children < fan_outs[0]
+    found = degree(data.edge_index[0], num_trees)
+    assert (found[few] <= children[few]).all()  # only a full fan-out leaves the degree open
+
+
+def planted(clique: int, num_nodes: int = 600) -> tuple[torch.Tensor, TokenTrees]:
+    """A graph of cliques or, for cliques of two, of one large cycle. Labels are blocks of nodes."""
+    node = torch.arange(num_nodes)
+    if clique == 2:
+        edges = torch.stack([node, (node + 1) % num_nodes])
+    else:
+        pairs = torch.combinations(torch.arange(clique)).t()
+        start = torch.arange(0, num_nodes, clique).repeat_interleave(pairs.size(1))
+        edges = pairs.repeat(1, num_nodes // clique) + start
+        edges = torch.cat([edges, torch.stack([node, (node + clique) % num_nodes])], dim=1)
+    edges = to_undirected(edges)
+    shape, cluster, y = TreeShape.of([4, 4]), node // 30, node // 300
+    graph = InNeighbors.from_edge_index(edges, num_nodes)
+    tree = sample_trees(graph, node, shape, torch.Generator().manual_seed(0))
+    split = torch.ones(num_nodes).long()
+    return edges, TokenTrees(tokens_of(tree, cluster, 20), y, split, 20, 2, shape)
+
+
+def test_repeated_tokens_of_a_graph_are_those_of_its_trees():
+    edges, trees = planted(4)
+    expected = repeated_tokens(trees)
+    found = repeated_tokens_of_graph(edges, trees.tokens[:, 0], torch.Generator().manual_seed(0))
+    assert expected > 0.3 and found == pytest.approx(expected, abs=0.03)
+
+
+def test_repeated_tokens_by_hand():
+    # Child 1 has the grandchildren 0 and 2, child 2 has 0 and 0: one of four has a sibling's token.
+    assert repeated_tokens(forest([[0, 1, 2, 0, 2, 0, 0]], [2, 2], 3)) == 0.25
+    assert repeated_tokens(forest([[0, 1, -1, 1, 1, -1, -1]], [2, 2], 3)) == 0
+
+
+def test_labels_and_degrees_of_a_planted_graph_come_back():
+    edges, trees = planted(4)
+    data = join_trees(trees, codebook(20))
+    same = (data.y[data.edge_index[0]] == data.y[data.edge_index[1]]).double().mean()
+    assert same > 0.95
+    assert data.num_edges == pytest.approx(edges.size(1), rel=0.15)
+
+
+def test_the_seed_decides():
+    _, trees = planted(4)
+    first, again, other = (join_trees(trees, codebook(20), seed) for seed in (1, 1, 2))
+    assert torch.equal(first.edge_index, again.edge_index)
+    assert not torch.equal(first.edge_index, other.edge_index)
+
+
+def test_a_graph_that_does_not_fit_into_memory_is_refused(monkeypatch):
+    _, trees = planted(4)
+    monkeypatch.setattr(checks, 'available_memory', lambda device: 1000)
+    with pytest.raises(NotEnoughMemoryError, match=r"600 nodes with 20 features.*'num_samples'"):
+        join_trees(trees, codebook(20))
