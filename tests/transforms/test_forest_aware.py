@@ -14,7 +14,7 @@ def test_splits_are_replaced_with_their_arguments():
 
 def test_others_stay_also_inside_of_compose():
     norm, own = T.NormalizeFeatures(), TreeLinkSplit(seed=3)
-    assert forest_aware(None) is None and forest_aware(norm) is norm and forest_aware(own) is own
+    assert forest_aware(norm) is norm and forest_aware(own) is own
     given = T.Compose([norm, T.RandomLinkSplit()])
     out = forest_aware(given)
     assert out.transforms[0] is norm and type(out.transforms[1]) is TreeLinkSplit

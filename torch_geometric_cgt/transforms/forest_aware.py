@@ -10,7 +10,7 @@ from torch_geometric_cgt.transforms.root_node_split import RootNodeSplit
 from torch_geometric_cgt.transforms.tree_link_split import TreeLinkSplit
 
 
-def forest_aware(transform: Callable | None) -> Callable | None:
+def forest_aware(transform: Callable) -> Callable:
     r"""The transform that does on a forest what a transform does on a graph.
 
     :class:`~torch_geometric.transforms.RandomNodeSplit` would choose nodes
@@ -22,7 +22,7 @@ def forest_aware(transform: Callable | None) -> Callable | None:
     subclasses, stay as they are.
 
     Args:
-        transform (callable, optional): The transform.
+        transform (callable): The transform.
     """
     if type(transform) is RandomLinkSplit:
         return TreeLinkSplit.like(transform)
