@@ -41,8 +41,8 @@ class ForestDataset(Dataset):
     def _use_transforms(
         self, transform: Callable | None, pre_transform: Callable | None = None
     ) -> None:
-        self.transform = forest_aware(transform)
-        self.pre_transform = forest_aware(pre_transform)
+        self.transform = None if transform is None else forest_aware(transform)
+        self.pre_transform = None if pre_transform is None else forest_aware(pre_transform)
 
     @cached_property
     def _forest(self) -> LazyForest:
