@@ -19,6 +19,9 @@ from tests.helpers.graphs import random_graph
 from tests.helpers.private import private_dataset
 from tests.helpers.replays import build, check_neighbours, graph_with_a_hub
 from torch_geometric_cgt import DuplicateEncode, SyntheticCGTDataset, TreeNeighborSampler
+from torch_geometric_cgt.audit import run_audit
+from torch_geometric_cgt.audit.check import NOTHING
+from torch_geometric_cgt.audit.edge_anonymity import NAMES
 from torch_geometric_cgt.data import TreeShape, root_nodes
 from torch_geometric_cgt.errors import AnonymityError, SourceError
 from torch_geometric_cgt.models.edge_value_counts import NAME
@@ -121,6 +124,12 @@ def test_files_give_the_same_values(valued, tmp_path):
     assert loaded.privacy == valued.privacy
     readme = (tmp_path / 'release' / 'README.md').read_text()
     assert '`edge_codebook` (`edge_weight` and `edge_attr`)' in readme
+
+
+def test_the_audit_counts_the_nodes_behind_values(valued):
+    audit = run_audit(valued, valued_graph(), checks=['groups'], log=False)
+    verdicts = {check.name: check.verdict for check in audit.checks}
+    assert [verdicts[name] for name in NAMES] == [NOTHING, NOTHING]
 
 
 def score(train_on, test_on) -> float:
