@@ -1,0 +1,184 @@
+r"""Whether a substitute can be used instead of the original: answers from the scores of GNNs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch_geometric_cgt.benchmark.judge import CEILING, CONTROL, regret
+
+YES, PARTLY, NO, UNKNOWN = 'yes', 'partly', 'no', 'not known'
+CLOSE = 0.02  # a loss that counts as none
+FAR = 0.1  # a loss that is too much for any use
+
+
+@dataclass(frozen=True)
+class Loss:
+    r"""The score that is lost in one use of a graph instead of the original.
+
+    Args:
+        substitute (float): The loss with the generated graph.
+        ceiling (float, optional): The loss with the original again, with another
+            split and seed.
+        control (float, optional): The loss with shuffled neighbours.
+    """
+
+    substitute: float
+    ceiling: float | None
+    control: float | None
+
+    @property
+    def verdict(self) -> str:
+        r"""Yes if the loss is at most :obj:`CLOSE` or twice that of the ceiling, no
+        if it exceeds :obj:`FAR`.
+        """
+        if self.substitute <= max(CLOSE, 2 * (self.ceiling or 0.0)):
+            return YES
+        return PARTLY if self.substitute <= FAR else NO
+
+
+@dataclass(frozen=True)
+class Answer:
+    r"""The answer to one question about a substitute.
+
+    Args:
+        question (str): The question.
+        verdict (str): :obj:`"yes"`, :obj:`"partly"`, :obj:`"no"` or
+            :obj:`"not known"`.
+        says (str): The reason, as a sentence.
+        measure (str): What the numbers are.
+        loss (Loss): The numbers.
+    """
+
+    question: str
+    verdict: str
+    says: str
+    measure: str
+    loss: Loss
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""All fields, for a JSON file."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    r"""Mean scores over models, without the floor.
+
+    Args:
+        metric (str): What a score is.
+        num_models (int): The number of models.
+        original (float): Trained and tested on the original.
+        generated (float): Trained and tested on the substitute.
+        transfer (float): Trained on the substitute, tested on the original.
+        ceiling (float, optional): The original with another split and seed.
+        control (float, optional): The substitute with shuffled neighbours.
+    """
+
+    metric: str
+    num_models: int
+    original: float
+    generated: float
+    transfer: float
+    ceiling: float | None = None
+    control: float | None = None
+
+    @classmethod
+    def of(cls, evaluation: Mapping[str, Any]) -> Accuracy | None:
+        r"""The mean scores of an evaluation, or :obj:`None` if it did not read the
+        source.
+
+        Args:
+            evaluation (dict): The output of
+                :meth:`~torch_geometric_cgt.benchmark.Evaluation.to_dict`.
+        """
+        mean = evaluation['mean']
+        if 'original' not in mean or 'transfer' not in mean:
+            return None
+        counted = _counted(evaluation)
+        names = ('original', 'generated', 'transfer', CEILING, CONTROL)
+        found = {name: _pick(mean[name], counted) for name in names if name in mean}
+        means = {name: statistics.fmean(scores) for name, scores in found.items()}
+        return cls(evaluation.get('metric', 'accuracy'), len(counted), **means)
+
+
+def answers_of(evaluation: Mapping[str, Any]) -> list[Answer]:
+    r"""What a substitute can be used for. The list is empty if the evaluation did
+    not read the source.
+
+    Args:
+        evaluation (dict): The output of
+            :meth:`~torch_geometric_cgt.benchmark.Evaluation.to_dict`.
+    """
+    accuracy = Accuracy.of(evaluation)
+    if accuracy is None:
+        return []
+    mean, counted = evaluation['mean'], _counted(evaluation)
+    scores = {name: _pick(column, counted) for name, column in mean.items()}
+    original = scores['original']
+    columns = {'substitute': 'generated', 'ceiling': CEILING, 'control': CONTROL}
+
+    def loss(measure: Any, own: Mapping[str, str] = columns) -> Loss:
+        return Loss(*(measure(scores[c]) if (c := own[n]) in scores else None for n in columns))
+
+    distances = loss(lambda other: _distance(original, other))
+    regrets = loss(lambda other: regret(original, other))
+    trained = {'substitute': 'transfer', 'ceiling': CEILING, 'control': 'control transfer'}
+    lost = loss(lambda other: statistics.fmean(original) - statistics.fmean(other), trained)
+    return [
+        _of_choice(evaluation, regrets, len(counted)),
+        Answer(
+            'Do GNNs score as on the original?',
+            distances.verdict,
+            f'The score of a GNN differs by {distances.substitute:.3f} on average.',
+            'mean difference of the scores of a GNN',
+            distances,
+        ),
+        Answer(
+            'Can I train a GNN on it for the original graph?',
+            lost.verdict,
+            f'GNNs that are trained on it score {accuracy.transfer:.3f} on the original; those '
+            f'that are trained on the original score {accuracy.original:.3f}.',
+            'score on the original that is lost by training elsewhere',
+            lost,
+        ),
+    ]
+
+
+def _of_choice(evaluation: Mapping[str, Any], regrets: Loss, num_models: int) -> Answer:
+    r"""Whether the best model on the substitute is a good choice. There is no answer
+    if models differ by less than the noise.
+    """
+    verdict = regrets.verdict
+    reason = evaluation.get('no_correlations')
+    if num_models < 2:
+        verdict, says = UNKNOWN, 'There is one GNN only.'
+    elif reason:
+        verdict, says = UNKNOWN, f'There is nothing to choose: {reason}.'
+    elif regrets.substitute == 0:
+        says = 'The GNN that is best on it is best on the original, too.'
+    else:
+        says = f'The GNN that is best on it scores {regrets.substitute:.3f} less than the best one.'
+    return Answer(
+        'Can I choose a GNN on it?',
+        verdict,
+        says,
+        'score on the original that is lost by the choice',
+        regrets,
+    )
+
+
+def _counted(evaluation: Mapping[str, Any]) -> list[int]:
+    r"""The models that are not the floor; all, if there are no others."""
+    models, floor = evaluation['models'], evaluation.get('floor', [])
+    return [i for i, name in enumerate(models) if name not in floor] or list(range(len(models)))
+
+
+def _pick(column: Sequence[float], rows: Sequence[int]) -> list[float]:
+    return [column[i] for i in rows]
+
+
+def _distance(original: Sequence[float], other: Sequence[float]) -> float:
+    return statistics.fmean(abs(a - b) for a, b in zip(original, other, strict=True))
