@@ -57,9 +57,9 @@ def _groups(privacy: Mapping[str, Any]) -> str:
     if least == 1:
         return 'Nothing is guaranteed to anyone: k = 1 was accepted, so no node hides in a group.'
     return (
-        f'Every node of the source shares its feature vector with at least {least - 1:,} others '
-        f'(asked for: k = {privacy["k"]}); who is in the source, its edges and its labels have no '
-        f'guarantee.'
+        f'No node of the source shows features of its own: every feature vector of the release is '
+        f'computed from at least {least:,} nodes (asked for: k = {privacy["k"]}); who is in the '
+        f'source, its edges and its labels have no guarantee.'
     )
 
 
@@ -113,19 +113,19 @@ def accuracy_sentence(evaluation: Mapping[str, Any]) -> str:
         f'{models} a mean {name} of {found.generated:.3f} on the release and of '
         f'{found.original:.3f} on the original ({_change(found.generated - found.original)}); '
         f'trained on the release and tested on the original, {found.transfer:.3f} '
-        f'({_change(found.transfer - found.original)})'
+        f'({_change(found.transfer - found.original, "gained")})'
     )
     if found.ceiling is None:
         return f'{says}.'
     return f'{says}; the original with another split and seed, {found.ceiling:.3f} (ceiling).'
 
 
-def _change(difference: float) -> str:
+def _change(difference: float, more: str = 'too high') -> str:
     r"""A difference of scores in percentage points."""
     points = round(100 * difference, 1)
     if points == 0:
         return 'nothing lost'
-    return f'{abs(points):.1f} points {"lost" if points < 0 else "too high"}'
+    return f'{abs(points):.1f} points {"lost" if points < 0 else more}'
 
 
 def _names(audit: Mapping[str, Any], verdict: str) -> list[str]:
