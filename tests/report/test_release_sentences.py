@@ -73,3 +73,11 @@ def test_accuracy_is_lost_by_the_numbers_of_the_evaluation():
     assert '(nothing lost)' in accuracy_sentence(evaluation(generated=[0.5, 0.8, 0.9]))
     assert 'ceiling' not in accuracy_sentence(evaluation(ceiling=None))
     assert 'not known' in accuracy_sentence(evaluation(original=None))
+
+
+@pytest.mark.parametrize(
+    'num_test, words', [(8, '8 test nodes, a score can be off by 0.31'), (900, '')]
+)
+def test_few_test_nodes_are_told(num_test, words):
+    says = accuracy_sentence({**evaluation(), 'num_test': num_test})
+    assert words in says and ('test nodes' in says) == bool(words)

@@ -176,6 +176,7 @@ def _evaluate(
                 control=True,
             )
             report = {'card': dataset.card, **result.to_dict(), 'num_builds': 1}
+            report['num_test'] = int(dataset.trees.rows('test').numel())
             if dataset.history is not None:
                 report['fit'] = dataset.history
             write_evaluation(folder.owner, report)

@@ -1,4 +1,4 @@
-r"""The folder of ``cgt release``: what may be published apart from what stays, and finished steps."""
+r"""The folder of ``cgt release``: what may be published, what stays, and the finished steps."""
 
 from __future__ import annotations
 

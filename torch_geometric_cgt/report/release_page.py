@@ -35,7 +35,7 @@ CONTENTS = {
     'card.json': 'what is guaranteed, parameters, sizes, checksums',
     'README.md': 'the card for readers',
     'release.safetensors': 'tokens, labels, splits and feature vectors',
-    'signature.json': 'the signature',
+    'card.json.minisig': 'the signature',
 }
 # What each check is, for those that were left out.
 LEFT_OUT = {

@@ -15,6 +15,7 @@ READY = 'ready to be signed'
 OPEN = 'not decided: checks are missing'
 REFUSED = 'do not publish'
 EXIT_CODES = {READY: 0, REFUSED: 1, OPEN: 3}  # as those of 'cgt audit'
+ROUGH = 0.06  # an uncertainty of scores that the reader must know of
 # Who is protected by each unit of differential privacy.
 PROTECTED = {
     'node': 'Every node{scope}, with its features, its label and all its edges, is protected',
@@ -115,9 +116,11 @@ def accuracy_sentence(evaluation: Mapping[str, Any]) -> str:
         f'trained on the release and tested on the original, {found.transfer:.3f} '
         f'({_change(found.transfer - found.original, "gained")})'
     )
-    if found.ceiling is None:
-        return f'{says}.'
-    return f'{says}; the original with another split and seed, {found.ceiling:.3f} (ceiling).'
+    if found.ceiling is not None:
+        says += f'; the original with another split and seed, {found.ceiling:.3f} (ceiling)'
+    if (doubt := found.uncertainty) is not None and doubt > ROUGH:
+        says += f'; with {found.num_test} test nodes, a score can be off by {doubt:.2f}'
+    return f'{says}.'
 
 
 def _change(difference: float, more: str = 'too high') -> str:

@@ -2,6 +2,7 @@ r"""Whether a substitute can be used instead of the original: answers from the s
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -75,6 +76,7 @@ class Accuracy:
         transfer (float): Trained on the substitute, tested on the original.
         ceiling (float, optional): The original with another split and seed.
         control (float, optional): The substitute with shuffled neighbours.
+        num_test (int, optional): The number of test nodes, if it is known.
     """
 
     metric: str
@@ -84,6 +86,16 @@ class Accuracy:
     transfer: float
     ceiling: float | None = None
     control: float | None = None
+    num_test: int | None = None
+
+    @property
+    def uncertainty(self) -> float | None:
+        r"""Two standard errors of the accuracy of one GNN, if the number of test nodes
+        is known.
+        """
+        if not self.num_test:
+            return None
+        return 2 * math.sqrt(max(0.0, self.original * (1 - self.original)) / self.num_test)
 
     @classmethod
     def of(cls, evaluation: Mapping[str, Any]) -> Accuracy | None:
@@ -101,7 +113,8 @@ class Accuracy:
         names = ('original', 'generated', 'transfer', CEILING, CONTROL)
         found = {name: _pick(mean[name], counted) for name in names if name in mean}
         means = {name: statistics.fmean(scores) for name, scores in found.items()}
-        return cls(evaluation.get('metric', 'accuracy'), len(counted), **means)
+        metric, num_test = evaluation.get('metric', 'accuracy'), evaluation.get('num_test')
+        return cls(metric, len(counted), **means, num_test=num_test)
 
 
 def answers_of(evaluation: Mapping[str, Any]) -> list[Answer]:
