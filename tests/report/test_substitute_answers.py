@@ -1,11 +1,12 @@
 import pytest
 
 from tests.helpers.release_facts import evaluation
-from torch_geometric_cgt.report.substitute_answers import Accuracy, answers_of
+from torch_geometric_cgt.report.substitute_answers import Accuracy, answers_of, worst_of
 
 
 def test_the_numbers_of_the_answers():
     choice, scores, training = answers_of(evaluation())
+    assert worst_of([choice, training, scores]) is training and training.colour == 'within'
     assert [a.verdict for a in (choice, scores, training)] == ['yes', 'yes', 'partly']
     assert choice.says == 'The GNN that is best on it is best on the original, too.'
     assert vars(choice.loss) == pytest.approx({'substitute': 0, 'ceiling': 0, 'control': 0.25})

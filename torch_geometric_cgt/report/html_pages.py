@@ -28,7 +28,7 @@ from torch_geometric_cgt.report.experiment_tables import (
 )
 from torch_geometric_cgt.report.joined_tables import joined_table
 from torch_geometric_cgt.report.publication import SOURCE_COLUMNS, publication_of
-from torch_geometric_cgt.report.substitute_answers import CLOSE, FAR, answers_of
+from torch_geometric_cgt.report.substitute_answers import CLOSE, FAR, answers_of, worst_of
 from torch_geometric_cgt.report.text_tables import NOT_RUN, TextTable, to_text_table
 from torch_geometric_cgt.report.zoo_tables import METRIC_NAMES, judged_table, views_table
 
@@ -102,7 +102,8 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
         figures=drawn,
         band=figures.BAND,
         publication=publication_of(evaluation),
-        answers=answers_of(evaluation),
+        answers=(answers := answers_of(evaluation)),
+        answer_class=worst_of(answers).colour if answers else '',
         close=CLOSE,
         far=FAR,
         secret=SOURCE_COLUMNS,

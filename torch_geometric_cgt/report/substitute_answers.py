@@ -11,6 +11,8 @@ from typing import Any
 from torch_geometric_cgt.benchmark.judge import CEILING, CONTROL, regret
 
 YES, PARTLY, NO, UNKNOWN = 'yes', 'partly', 'no', 'not known'
+# From the best to the worst.
+COLOURS = {YES: 'nothing', UNKNOWN: 'unchecked', PARTLY: 'within', NO: 'above'}
 CLOSE = 0.02  # a loss that counts as none
 FAR = 0.1  # a loss that is too much for any use
 
@@ -45,6 +47,7 @@ class Answer:
     r"""The answer to one question about a substitute.
 
     Args:
+        use (str): The use that it asks for, in short.
         question (str): The question.
         verdict (str): :obj:`"yes"`, :obj:`"partly"`, :obj:`"no"` or
             :obj:`"not known"`.
@@ -53,11 +56,17 @@ class Answer:
         loss (Loss): The numbers.
     """
 
+    use: str
     question: str
     verdict: str
     says: str
     measure: str
     loss: Loss
+
+    @property
+    def colour(self) -> str:
+        r"""The class of the verdict in a page, as those of audits."""
+        return COLOURS[self.verdict]
 
     def to_dict(self) -> dict[str, Any]:
         r"""All fields, for a JSON file."""
@@ -143,6 +152,7 @@ def answers_of(evaluation: Mapping[str, Any]) -> list[Answer]:
     return [
         _of_choice(evaluation, regrets, len(counted)),
         Answer(
+            'To read off the scores of GNNs',
             'Do GNNs score as on the original?',
             distances.verdict,
             f'The score of a GNN differs by {distances.substitute:.3f} on average.',
@@ -150,6 +160,7 @@ def answers_of(evaluation: Mapping[str, Any]) -> list[Answer]:
             distances,
         ),
         Answer(
+            'To train a GNN for the original graph',
             'Can I train a GNN on it for the original graph?',
             lost.verdict,
             f'GNNs that are trained on it score {accuracy.transfer:.3f} on the original; those '
@@ -158,6 +169,15 @@ def answers_of(evaluation: Mapping[str, Any]) -> list[Answer]:
             lost,
         ),
     ]
+
+
+def worst_of(answers: Sequence[Answer]) -> Answer:
+    r"""The answer with the worst verdict.
+
+    Args:
+        answers (list[Answer]): At least one answer.
+    """
+    return max(answers, key=lambda answer: list(COLOURS).index(answer.verdict))
 
 
 def _of_choice(evaluation: Mapping[str, Any], regrets: Loss, num_models: int) -> Answer:
@@ -175,6 +195,7 @@ def _of_choice(evaluation: Mapping[str, Any], regrets: Loss, num_models: int) ->
     else:
         says = f'The GNN that is best on it scores {regrets.substitute:.3f} less than the best one.'
     return Answer(
+        'To choose among GNNs',
         'Can I choose a GNN on it?',
         verdict,
         says,
