@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -140,15 +140,14 @@ def answers_of(evaluation: Mapping[str, Any]) -> list[Answer]:
     mean, counted = evaluation['mean'], _counted(evaluation)
     scores = {name: _pick(column, counted) for name, column in mean.items()}
     original = scores['original']
-    columns = {'substitute': 'generated', 'ceiling': CEILING, 'control': CONTROL}
 
-    def loss(measure: Any, own: Mapping[str, str] = columns) -> Loss:
-        return Loss(*(measure(scores[c]) if (c := own[n]) in scores else None for n in columns))
+    def loss(of: Callable[[list[float]], float], own: str, control: str = CONTROL) -> Loss:
+        ceiling = of(scores[CEILING]) if CEILING in scores else None
+        return Loss(of(scores[own]), ceiling, of(scores[control]) if control in scores else None)
 
-    distances = loss(lambda other: _distance(original, other))
-    regrets = loss(lambda other: regret(original, other))
-    trained = {'substitute': 'transfer', 'ceiling': CEILING, 'control': 'control transfer'}
-    lost = loss(lambda other: statistics.fmean(original) - statistics.fmean(other), trained)
+    distances = loss(lambda other: _distance(original, other), 'generated')
+    regrets = loss(lambda other: regret(original, other), 'generated')
+    lost = loss(lambda other: _lost(original, other), 'transfer', 'control transfer')
     return [
         _of_choice(evaluation, regrets, len(counted)),
         Answer(
@@ -216,3 +215,7 @@ def _pick(column: Sequence[float], rows: Sequence[int]) -> list[float]:
 
 def _distance(original: Sequence[float], other: Sequence[float]) -> float:
     return statistics.fmean(abs(a - b) for a, b in zip(original, other, strict=True))
+
+
+def _lost(original: Sequence[float], other: Sequence[float]) -> float:
+    return statistics.fmean(original) - statistics.fmean(other)
