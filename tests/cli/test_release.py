@@ -25,7 +25,8 @@ def tiny(monkeypatch):
 @pytest.fixture
 def cheap(monkeypatch):
     """Audits that make no further build."""
-    monkeypatch.setitem(release.AUDITS, 'quick', (('groups', 'copies', 'noise'), 0))
+    monkeypatch.setitem(release.AUDITS, 'quick', (('groups', 'copies', 'closest'), 0))
+    monkeypatch.setitem(release.AUDITS, 'full', (('copies', 'noise'), 0))
 
 
 @pytest.fixture(scope='module')
@@ -118,6 +119,7 @@ def test_a_private_release(tmp_path, cheap):
     assert 'differential privacy (epsilon = 8' in content['sentences']['guarantee']
     page = (tmp_path / 'out' / 'release.html').read_text()
     assert 'they are not for publication' in page
+    assert 'closest' in content['left_out']  # of the full audit, as private builds are fast
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         '--audit',
         choices=tuple(AUDITS),
-        default='quick',
-        help='quick leaves out canaries and shadow builds, which take as many further builds '
-        '(default: %(default)s)',
+        help='quick leaves out canaries and shadow builds, which take further builds (default: '
+        'full with --epsilon, whose builds take seconds, unless --form is dp_sgd; else quick)',
     )
     add(
         '--max-epsilon',
@@ -190,7 +189,8 @@ def _audit(
     from torch_geometric_cgt.report.report_files import write_audit
 
     _say(args, '3/3 audit')
-    checks, num_shadows = AUDITS[args.audit]
+    is_fast = args.epsilon is not None and args.form != 'dp_sgd'
+    checks, num_shadows = AUDITS[args.audit or ('full' if is_fast else 'quick')]
     if not folder.is_done('audit'):
         with folder.step('audit'):
             result = run_audit(
