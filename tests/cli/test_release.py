@@ -144,3 +144,19 @@ def test_wrong_arguments_leave_no_folder(tmp_path, capsys):
     assert not (tmp_path / 'out').exists()
     assert main(['release', '--out', str(tmp_path / 'out')]) == 2
     assert "Name the graph to release: '--source'" in capsys.readouterr().err
+
+
+def test_two_tables_are_enough(tmp_path, cheap):
+    graph = Tiny(num_nodes=60, num_edges=200)[0]
+    table = enumerate(zip(graph.x.tolist(), graph.y.tolist(), strict=True))
+    rows = [f'p{i},{x[0]:.3f},{x[1]:.3f},{y}' for i, (x, y) in table]
+    (tmp_path / 'nodes.csv').write_text('\n'.join(['id,a,b,y', *rows]))
+    pairs = [f'p{a},p{b}' for a, b in graph.edge_index.t().tolist()]
+    (tmp_path / 'edges.csv').write_text('\n'.join(['source,target', *pairs]))
+    tables = [f'--{name}={tmp_path / name}.csv' for name in ('nodes', 'edges')]
+    words = [*tables, '--label', 'y', '--name', 'People', '--k', '10', *BUILD[2:]]
+    out = tmp_path / 'out'
+    assert main(['release', *words, '--root', str(tmp_path / 'root'), '--out', str(out)]) == 0
+    content = json.loads((out / 'release.json').read_text())
+    assert content['source'] == 'People' and '--label y' in content['commands']['audit']
+    assert f'--nodes {tmp_path / "nodes.csv"}' in content['commands']['audit']
