@@ -28,6 +28,7 @@ BEHAVIOURS = {
 # Large modules without a test file, and where their behaviour is tested.
 TESTED_ELSEWHERE = {
     'audit/audit_run.py': 'audit/test_release_audit.py runs all checks',
+    'cli/evaluate.py': 'cli/test_synthesize.py evaluates builds and releases',
     'nn/children.py': 'nn/test_cgt_generator.py runs both forms of siblings',
     'release/first_wording.py': 'release/test_format_1.py compares cards with its sentences',
 }
