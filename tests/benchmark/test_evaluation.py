@@ -224,3 +224,27 @@ def test_no_correlation_below_the_noise_of_seeds():
     assert found.agreement()['spearman'] is None and found.agreement()['mse'] == 0
     assert found.text().endswith(f'(no correlations: {found.no_correlations()})')
     assert found.to_dict()['no_correlations'] == found.no_correlations()
+
+
+def test_the_four_gnns_have_a_ceiling_and_a_control(graph, dataset):
+    how = {'ceiling': True, 'control': True, 'log': False}
+    found = evaluate_dataset(graph, [dataset], ['SGC', 'GIN', 'GCN'], GNNConfig(epochs=30), **how)
+    columns = ['original', 'ceiling', 'quantized', 'generated', 'control']
+    assert list(found.scores) == [*columns, 'transfer', 'control transfer']
+    judged = found.to_dict()['judged']
+    assert list(judged['columns']) == columns[1:]
+    assert judged['columns']['control']['mse'] > judged['columns']['ceiling']['mse']
+    lost = [sum(a) - sum(b) for a, b in [map(found.mean, ('transfer', 'control transfer'))]]
+    assert lost[0] > 0  # a model that learned from shuffled neighbours is worse
+    page = render_evaluation({'card': dataset.card, **found.to_dict()})
+    first = page[: page.index('id="publication"')]
+    assert 'Can I use it instead of the original?' in first and 'Control, must fail' in first
+
+
+def test_a_page_has_no_correlation_below_the_noise(graph, dataset):
+    found = evaluate_dataset(graph, [dataset], ['SGC', 'GCN'], QUICK, log=False, ceiling=True)
+    for column, scores in {'original': [0.9, 0.91], 'ceiling': [0.93, 0.88]}.items():
+        found.scores[column] = {'SGC': scores[:1], 'GCN': scores[1:]}
+    page = render_evaluation({'card': dataset.card, **found.to_dict()})
+    assert 'There are no correlations, because models differ by' in page
+    assert '</b> Pearson' not in page and 'There is nothing to choose' in page

@@ -25,7 +25,8 @@ def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypat
     shown = capsys.readouterr().out
     assert 'original' in shown and 'transfer' in shown and 'mse' in shown
     report = json.loads((tmp_path / 'report' / 'report.json').read_text())
-    assert set(report['scores']) == {'original', 'quantized', 'generated', 'transfer'}
+    columns = {'original', 'ceiling', 'quantized', 'generated', 'transfer'}
+    assert set(report['scores']) == columns and set(report['judged']['columns']) < columns
     assert report['notice'] in shown and 'the likelihoods of the fit' in report['notice']
     assert len(builds(tmp_path / 'root')) == 1  # what was fitted once is loaded
 

@@ -17,7 +17,13 @@ from torch_geometric_cgt.benchmark.gnn_training import (
     train_gnn,
 )
 from torch_geometric_cgt.benchmark.joined_graph import compare_joined
-from torch_geometric_cgt.benchmark.judge import CEILING, CORRELATIONS, judge, resolution_of
+from torch_geometric_cgt.benchmark.judge import (
+    CEILING,
+    CONTROL,
+    CORRELATIONS,
+    judge,
+    resolution_of,
+)
 from torch_geometric_cgt.benchmark.metrics import (
     agreement,
     compared_trees,
@@ -28,6 +34,7 @@ from torch_geometric_cgt.benchmark.metrics import (
     wasserstein,
     zero_vectors,
 )
+from torch_geometric_cgt.benchmark.variants import shuffle_children
 from torch_geometric_cgt.benchmark.zoo import (
     FLOOR,
     ZOO,
@@ -48,7 +55,11 @@ from torch_geometric_cgt.pipeline.source import Source, check_source
 VIEW_ROOTS = 4_000  # maximum number of trees that probes of views learn from
 CEILING_SEED = 1000  # added to the seed of training
 # The columns of models that are trained on one graph and tested on the original.
-TRANSFER = {'generated': 'transfer', 'quantized': 'quantized transfer'}
+TRANSFER = {
+    'generated': 'transfer',
+    'quantized': 'quantized transfer',
+    'control': 'control transfer',
+}
 
 
 @dataclass
@@ -116,7 +127,7 @@ class Evaluation:
         if CEILING not in self.scores or all(model in self.floor for model in self.models):
             return None
         reason = self.no_correlations()
-        columns = [c for c in (CEILING, 'quantized', 'generated') if c in self.scores]
+        columns = [c for c in (CEILING, 'quantized', 'generated', CONTROL) if c in self.scores]
         resolution, verdicts = judge(self.scores, columns, self.floor)
         found: dict[str, Any] = {c: asdict(verdict) for c, verdict in verdicts.items()}
         for column, name in TRANSFER.items():
@@ -181,6 +192,8 @@ def evaluate_dataset(
     publishable: bool = False,
     zoo: bool = False,
     graph: bool = False,
+    ceiling: bool | None = None,
+    control: bool = False,
 ) -> Evaluation:
     r"""Trains GNNs on the source and on synthetic substitutes of it.
 
@@ -190,8 +203,10 @@ def evaluate_dataset(
     generated, tested on original computation graphs. All but
     :obj:`generated`, and the statistics of computation graphs, are exact
     statistics of the source that no guarantee of a release covers. With
-    :obj:`zoo`, there are also :obj:`ceiling`, the original with another split,
-    other neighbours and another seed, and :obj:`quantized transfer`.
+    :obj:`zoo`, there is also :obj:`quantized transfer`. Two further columns
+    give the scores a scale: :obj:`ceiling`, the original with another split,
+    other neighbours and another seed, and :obj:`control`, the generated graph
+    with shuffled neighbours, which must be worse.
 
     Args:
         source (Dataset or Data): The source; it is not read with
@@ -211,6 +226,10 @@ def evaluate_dataset(
         graph (bool, optional): Whether to compare the source with the first
             substitute as one graph, see
             :meth:`SyntheticCGTDataset.to_graph`, too.
+            (default: :obj:`False`)
+        ceiling (bool, optional): Whether to train on the original a second
+            time. By default, with :obj:`zoo` only. (default: :obj:`None`)
+        control (bool, optional): Whether to train on the control.
             (default: :obj:`False`)
     """
     models = (ZOO if zoo else MODELS) if models is None else models
@@ -238,8 +257,10 @@ def evaluate_dataset(
             if run == 0:
                 _add_statistics(out, trees)
                 out.views = compared_views(trees)
-            if zoo and checked is not None:
+            if checked is not None and (zoo if ceiling is None else ceiling):
                 trees = _with_ceiling(trees, checked, dataset, run)
+            if control:
+                trees[CONTROL] = shuffle_children(trees['generated'], run)
             score = scores_of(trees, config, run)
             for name in models:
                 for column, value in score(name).items():
@@ -272,13 +293,14 @@ def _gnn_scores(
     trees: dict[str, TokenTrees], config: Any, seed: int
 ) -> Callable[[str], dict[str, float]]:
     def score(name: str) -> dict[str, float]:
-        original, scores = trees.get('original'), {}
+        original, scores, transfer = trees.get('original'), {}, {}
         for column, own in trees.items():
-            model = train_gnn(name, own, config, seed)
+            model = train_gnn(name, own, config, _seed_of(column, seed))
             scores[column] = gnn_accuracy(model, own, own.rows('test'), seed)
-            if column == 'generated' and original is not None:
-                scores['transfer'] = gnn_accuracy(model, original, original.rows('test'), seed)
-        return scores
+            if column in ('generated', CONTROL) and original is not None:
+                found = gnn_accuracy(model, original, original.rows('test'), seed)
+                transfer[TRANSFER[column]] = found
+        return {**scores, **transfer}
 
     return score
 
@@ -291,8 +313,7 @@ def _zoo_scores(
     def score(name: str) -> dict[str, float]:
         scores, transfer = {}, {}
         for column, own in batches.items():
-            trained = CEILING_SEED + seed if column == CEILING else seed
-            model = train_zoo(name, own, trained, config)
+            model = train_zoo(name, own, _seed_of(column, seed), config)
             scores[column] = zoo_metrics(model, own.test, seed)[own.metric]
             if column in TRANSFER and 'original' in batches:
                 found = zoo_metrics(model, batches['original'].test, seed)
@@ -300,6 +321,11 @@ def _zoo_scores(
         return {**scores, **dict(sorted(transfer.items(), reverse=True))}
 
     return score
+
+
+def _seed_of(column: str, seed: int) -> int:
+    r"""The seed of training on a column."""
+    return CEILING_SEED + seed if column == CEILING else seed
 
 
 def _with_ceiling(

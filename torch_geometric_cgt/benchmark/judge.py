@@ -12,6 +12,7 @@ from torch_geometric_cgt.benchmark.metrics import DIGITS, Estimate, top1
 
 CORRELATIONS = ('pearson', 'spearman', 'kendall')
 CEILING = 'ceiling'  # the column of the original with another split and seed
+CONTROL = 'control'  # the column of generated trees with shuffled neighbours
 MIN_MODELS = 3  # of a correlation
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]  # column, model, seed

@@ -18,6 +18,7 @@ from torch_geometric_cgt.cli import (
     cache,
     evaluate,
     price,
+    release,
     report,
     sign,
     synthesize,
@@ -29,6 +30,7 @@ from torch_geometric_cgt.version import __version__
 __all__ = ['main']
 
 COMMANDS = {
+    'release': release,
     'synthesize': synthesize,
     'evaluate': evaluate,
     'benchmark': benchmark,

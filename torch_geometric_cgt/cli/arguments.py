@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SOURCES = (
     'Digits',
+    'DigitQuarters',
     'Cora',
     'CiteSeer',
     'PubMed',

@@ -14,7 +14,7 @@ import jinja2
 from torch_geometric_cgt.audit import CHECKS, Limit
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING, UNCHECKED, WITHIN
 from torch_geometric_cgt.benchmark.experiments import DATASETS
-from torch_geometric_cgt.benchmark.judge import CEILING
+from torch_geometric_cgt.benchmark.judge import CEILING, CONTROL
 from torch_geometric_cgt.benchmark.metrics import Pair
 from torch_geometric_cgt.report import figures
 from torch_geometric_cgt.report.benchmark_results import Results
@@ -28,6 +28,7 @@ from torch_geometric_cgt.report.experiment_tables import (
 )
 from torch_geometric_cgt.report.joined_tables import joined_table
 from torch_geometric_cgt.report.publication import SOURCE_COLUMNS, publication_of
+from torch_geometric_cgt.report.substitute_answers import CLOSE, FAR, answers_of, worst_of
 from torch_geometric_cgt.report.text_tables import NOT_RUN, TextTable, to_text_table
 from torch_geometric_cgt.report.zoo_tables import METRIC_NAMES, judged_table, views_table
 
@@ -40,8 +41,10 @@ TITLES = {
     CEILING: 'Original again (ceiling)',
     'quantized': 'Quantized',
     'generated': 'Generated',
+    CONTROL: 'Control: neighbours shuffled',
     'transfer': 'Trained on generated, tested on original',
     'quantized transfer': 'Trained on quantized, tested on original',
+    'control transfer': 'Trained on control, tested on original',
 }
 
 
@@ -51,7 +54,7 @@ def render_benchmark(results: Results) -> str:
     Args:
         results (Results): The results.
     """
-    return _render(
+    return render_template(
         'benchmark.html',
         headline=results.headline(),
         overview=_overview(results),
@@ -85,7 +88,7 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
     ]
     judged, views = evaluation.get('judged'), evaluation.get('views')
     graph = evaluation.get('graph')
-    return _render(
+    return render_template(
         'evaluation.html',
         judged=judged_table(judged) if judged else None,
         views=views_table(views) if views else None,
@@ -99,6 +102,10 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
         figures=drawn,
         band=figures.BAND,
         publication=publication_of(evaluation),
+        answers=(answers := answers_of(evaluation)),
+        answer_class=worst_of(answers).colour if answers else '',
+        close=CLOSE,
+        far=FAR,
         secret=SOURCE_COLUMNS,
     )
 
@@ -110,7 +117,7 @@ def render_graphs(table: TextTable) -> str:
         table (TextTable): The output of
             :func:`~torch_geometric_cgt.report.zoo_tables.graphs_table`.
     """
-    return _render('zoo.html', table=table)
+    return render_template('zoo.html', table=table)
 
 
 def render_audit(content: dict[str, Any]) -> str:
@@ -129,7 +136,7 @@ def render_audit(content: dict[str, Any]) -> str:
         drawn['curves'] = figures.attack_curves(
             membership['curves'], [(x, limit.highest(x)) for x in shares]
         )
-    return _render(
+    return render_template(
         'audit.html',
         audit=content,
         card=content['card'],
@@ -140,7 +147,7 @@ def render_audit(content: dict[str, Any]) -> str:
     )
 
 
-def _render(name: str, **content: Any) -> str:
+def render_template(name: str, **content: Any) -> str:
     r"""Fills a template of this folder. All text is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),

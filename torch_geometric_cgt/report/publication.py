@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 # The columns that are computed from the source.
-SOURCE_COLUMNS = ('original', 'ceiling', 'quantized', 'transfer', 'quantized transfer')
+SOURCE_COLUMNS = (
+    'original',
+    'ceiling',
+    'quantized',
+    'transfer',
+    'quantized transfer',
+    'control transfer',
+)
 
 
 def publication_of(evaluation: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch_geometric_cgt.benchmark.judge import CEILING, CORRELATIONS
+from torch_geometric_cgt.benchmark.judge import CEILING, CONTROL, CORRELATIONS
 from torch_geometric_cgt.errors import CorruptFileError
 from torch_geometric_cgt.report.joined_tables import joined_table
 from torch_geometric_cgt.report.text_tables import MEASURE_NAMES, TextTable, number
@@ -17,6 +17,7 @@ COLUMN_NAMES = {
     CEILING: 'Ceiling',
     'quantized': 'Quantized',
     'generated': 'Generated',
+    CONTROL: 'Control',
 }
 NOT_SHOWN = '-'
 HEADER = [

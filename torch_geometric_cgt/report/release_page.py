@@ -1,0 +1,186 @@
+r"""The page of a release for the owner of the data: verdict, evidence, what to publish and sign."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch_geometric_cgt.audit import CHECKS
+from torch_geometric_cgt.audit.check import ABOVE, UNCHECKED
+from torch_geometric_cgt.report.release_sentences import (
+    EXIT_CODES,
+    OPEN,
+    READY,
+    REFUSED,
+    accuracy_sentence,
+    attack_sentence,
+    guarantee_sentence,
+    verdict_of,
+)
+from torch_geometric_cgt.report.report_files import has_extra
+from torch_geometric_cgt.report.substitute_answers import Accuracy, answers_of
+from torch_geometric_cgt.utils.files import write_text
+
+FORMAT = 1  # of the JSON file
+NOTICE = (
+    "Keep this page. It contains exact statistics of the source, which the release's guarantee "
+    'does not cover. Publish the folder of the release only.'
+)
+CLASSES = {READY: 'nothing', OPEN: 'unchecked', REFUSED: 'above'}
+# What the files of a release are.
+CONTENTS = {
+    'card.json': 'what is guaranteed, parameters, sizes, checksums',
+    'README.md': 'the card for readers',
+    'release.safetensors': 'tokens, labels, splits and feature vectors',
+    'card.json.minisig': 'the signature',
+}
+# What each check is, for those that were left out.
+LEFT_OUT = {
+    'groups': 'the size of groups',
+    'support': 'how many source nodes have each path',
+    'copies': 'copies of source trees',
+    'closest': 'distances to the closest source tree',
+    'noise': 'the noise of every answer of a private build',
+    'sensitivity': 'the sensitivity of every answer of a private build',
+    'membership': 'attacks on who is in the source',
+    'edges': 'attacks on edges',
+    'risks': 'singling out, linkability and inference',
+    'canary': 'made-up nodes that a second build from the whole source must not reveal',
+    'shadows': 'the membership attack that compares several shadow builds',
+}
+
+
+@dataclass(frozen=True)
+class ReleasePage:
+    r"""What is known about a release when it is made.
+
+    Args:
+        card (dict): The card of the release.
+        evaluation (dict): The output of
+            :meth:`~torch_geometric_cgt.benchmark.Evaluation.to_dict`.
+        audit (dict): The output of :meth:`Audit.to_dict`.
+        seconds (dict): The seconds of each step.
+        published (dict): The size of each file of the release, by its path.
+        kept (dict): What stays with the owner: what each path holds.
+        links (dict): The pages with details, by their title.
+        commands (dict): Commands for the next steps, by what they do.
+        allow_unchecked (bool, optional): Whether checks may be missing.
+            (default: :obj:`False`)
+    """
+
+    card: Mapping[str, Any]
+    evaluation: Mapping[str, Any]
+    audit: Mapping[str, Any]
+    seconds: Mapping[str, float]
+    published: Mapping[str, int]
+    kept: Mapping[str, str]
+    links: Mapping[str, str]
+    commands: Mapping[str, str] = field(default_factory=dict)
+    allow_unchecked: bool = False
+
+    @property
+    def verdict(self) -> str:
+        r"""One of :obj:`READY`, :obj:`OPEN` and :obj:`REFUSED`."""
+        return verdict_of(self.audit, self.allow_unchecked)
+
+    @property
+    def exit_code(self) -> int:
+        r"""The exit code of the command, as that of ``cgt audit``."""
+        return EXIT_CODES[self.verdict]
+
+    @property
+    def sentences(self) -> dict[str, str]:
+        r"""What is guaranteed, what the best attack achieved, and how much accuracy
+        is lost.
+        """
+        return {
+            'guarantee': guarantee_sentence(self.card),
+            'attack': attack_sentence(self.audit),
+            'accuracy': accuracy_sentence(self.evaluation),
+        }
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        r"""The checks that the audit was not asked for, and what they are."""
+        settings = self.audit['settings']
+        names = [name for name in CHECKS if name not in settings['checks']]
+        if 'membership' not in names and not settings['num_shadows']:
+            names.append('shadows')
+        return {name: LEFT_OUT[name] for name in names}
+
+    @property
+    def next_steps(self) -> list[str]:
+        r"""What the owner does now."""
+        checks = self.audit['checks']
+        names = {v: [c['name'] for c in checks if c['verdict'] == v] for v in (ABOVE, UNCHECKED)}
+        is_private = self.card['privacy'].get('epsilon') is not None
+        stronger = 'a smaller epsilon' if is_private else 'a larger k or --epsilon'
+        if self.verdict == REFUSED:
+            steps = [
+                f'Read in the audit why this is above the limit: {", ".join(names[ABOVE])}.',
+                f'Build again with {stronger}, in a new folder.',
+            ]
+        elif self.verdict == OPEN:
+            steps = [
+                f'Read in the audit why this was not checked: {", ".join(names[UNCHECKED])}.',
+                'Decide whether you can do without it (--allow-unchecked), or use a larger graph.',
+            ]
+        else:
+            steps = ['Read the details, sign below, and publish the folder of the release.']
+        if self.left_out:
+            steps.append('Run the checks that were left out, if the data are sensitive (below).')
+        return steps
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""The content of a JSON file."""
+        accuracy = Accuracy.of(self.evaluation)
+        return {
+            'format': FORMAT,
+            'notice': NOTICE,
+            'source': self.card['source']['name'],
+            'verdict': self.verdict,
+            'exit_code': self.exit_code,
+            'sentences': self.sentences,
+            'next_steps': self.next_steps,
+            'accuracy': None if accuracy is None else vars(accuracy),
+            'answers': [answer.to_dict() for answer in answers_of(self.evaluation)],
+            'strongest_attack': self.audit['strongest'],
+            'left_out': self.left_out,
+            'commands': dict(self.commands),
+            'published': dict(self.published),
+            'kept': dict(self.kept),
+            'seconds': {name: round(value, 1) for name, value in self.seconds.items()},
+        }
+
+    def render(self) -> str:
+        r"""The page."""
+        from torch_geometric_cgt.report.html_pages import VERDICT_CLASSES, render_template
+
+        return render_template(
+            'release.html',
+            page=self.to_dict(),
+            card=self.card,
+            audit=self.audit,
+            answers=answers_of(self.evaluation),
+            links=self.links,
+            contents=CONTENTS,
+            verdict_class=CLASSES[self.verdict],
+            classes=VERDICT_CLASSES,
+        )
+
+    def write(self, folder: Path) -> list[Path]:
+        r"""Writes :obj:`release.json` and, with the :obj:`report` extra,
+        :obj:`release.html`.
+
+        Args:
+            folder (Path): Where to write.
+        """
+        paths = [folder / 'release.json']
+        write_text(paths[0], json.dumps(self.to_dict(), indent=2) + '\n')
+        if has_extra('release.html'):
+            paths.append(folder / 'release.html')
+            write_text(paths[1], self.render())
+        return paths
