@@ -17,7 +17,7 @@ SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --requirement constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report,files,dp,sign,lightning]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report,files,dp,sign,lightning,croissant,notebook]'
 	touch $@
 
 # Synthesize a substitute of SOURCE, compare GNNs on both, leave a report.

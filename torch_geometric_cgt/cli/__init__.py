@@ -17,6 +17,7 @@ from torch_geometric_cgt.cli import (
     budget,
     cache,
     evaluate,
+    export,
     price,
     report,
     sign,
@@ -39,6 +40,7 @@ COMMANDS = {
     'report': report,
     'sign': sign,
     'verify': verify,
+    'export': export,
 }
 
 
