@@ -30,22 +30,24 @@ html_theme = 'pydata_sphinx_theme'
 html_title = 'torch-geometric-cgt'
 html_static_path = ['_static']
 html_css_files = ['site.css']
+html_sidebars = {'**': ['globaltoc.html']}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
+    'navbar_center': [],  # the side bar lists all pages
     'navbar_end': ['theme-switcher'],
-    'navigation_depth': 2,
     'show_toc_level': 2,
     'secondary_sidebar_items': ['page-toc'],
     'footer_start': ['copyright'],
     'footer_end': [],
-    'header_links_before_dropdown': 6,
 }
 copyright = 'the authors of torch-geometric-cgt, MIT license'
 html_math_renderer = 'native'
 
 myst_heading_anchors = 4  # as on GitHub
 myst_enable_extensions = ['colon_fence']
+add_module_names = False
+toc_object_entries_show_parents = 'hide'
 autodoc_member_order = 'bysource'
 autodoc_typehints = 'none'  # 'Args:' names the types
 autodoc_preserve_defaults = True
