@@ -69,6 +69,7 @@ CONTENTS = {
             'pitfalls',
         ],
         'Guide': [
+            'sources',
             'privacy',
             'privacy_proofs',
             'audit',

@@ -21,6 +21,7 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
     monkeypatch.setenv('PYTHONPATH', str(NOTEBOOK.parents[1]))
     monkeypatch.setenv('IPYTHONDIR', str(tmp_path / 'ipython'))
     monkeypatch.setenv('TMPDIR', str(tmp_path))
+    monkeypatch.setenv('OMP_NUM_THREADS', '1')  # small tensors
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     stored = printed(notebook)
     nbformat.validate(notebook)
