@@ -4,6 +4,7 @@ The pages are the Markdown files of this folder. They are read on GitHub too, so
 contents is not part of index.md: it is added here.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -70,6 +71,8 @@ CONTENTS = {
         ],
         'Guide': [
             'sources',
+            'edge_attributes',
+            'pyg_scripts',
             'privacy',
             'privacy_proofs',
             'audit',
@@ -87,6 +90,13 @@ CONTENTS = {
 }
 
 
+# Pages that are listed nowhere are part of the guide.
+LISTED = {page for pages in CONTENTS['index'].values() for page in pages}
+CONTENTS['index']['Guide'] += sorted(
+    {page.stem for page in DOCS.glob('*.md') if page.stem != 'index'} - LISTED
+)
+
+
 def add_contents(app, docname, source):
     """Adds the table of contents to a page."""
     for caption, pages in CONTENTS.get(docname, {}).items():
@@ -95,5 +105,16 @@ def add_contents(app, docname, source):
         source[0] += f'\n```{{toctree}}\n{options}\n\n{listed}\n```\n'
 
 
+def unlink_folders(app, docname, source):
+    """Keeps the text of links to folders, which are pages on GitHub only."""
+    page = Path(app.env.doc2path(docname))
+
+    def text_of(link):
+        return link[1] if (page.parent / link[2]).is_dir() else link[0]
+
+    source[0] = re.sub(r'\[([^\]]*)\]\(([^)#:\s]+)\)', text_of, source[0])
+
+
 def setup(app):
     app.connect('source-read', add_contents)
+    app.connect('source-read', unlink_folders)

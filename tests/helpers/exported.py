@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from torch_geometric_cgt.data.edge_values import EdgeForm, EdgeValues
 from torch_geometric_cgt.release import read_release, write_release
 from torch_geometric_cgt.release.release import Release
 
@@ -45,3 +46,17 @@ def projected() -> Release:
     generator = torch.Generator().manual_seed(0)
     projection = torch.randn(20, release.codebook.size(1), generator=generator)
     return replace(release, codebook=release.codebook.bfloat16(), projection=projection)
+
+
+def with_edge_values() -> Release:
+    """A release whose edges have a weight and two attributes."""
+    release = read_release(RECORDED / 'nodes')
+    trees, generator = release.trees, torch.Generator().manual_seed(0)
+    values = EdgeValues(torch.rand(5, 3, generator=generator), EdgeForm('float32', 'float32', 2))
+    edge_tokens = torch.randint(5, trees.tokens.shape, generator=generator)
+    has_edge = trees.real.clone()
+    has_edge[:, 0] = False
+    edge_tokens = edge_tokens.masked_fill(~has_edge, len(values)).int()
+    trees = replace(trees, edge_tokens=edge_tokens, edge_values=values)
+    trees.validate()
+    return replace(release, trees=trees)

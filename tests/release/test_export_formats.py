@@ -10,7 +10,14 @@ import torch
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
-from tests.helpers.exported import NAMES, RECORDED, forest, projected, same_columns
+from tests.helpers.exported import (
+    NAMES,
+    RECORDED,
+    forest,
+    projected,
+    same_columns,
+    with_edge_values,
+)
 from torch_geometric_cgt.release import read_release
 from torch_geometric_cgt.release.export_formats import (
     write_dgl,
@@ -19,7 +26,7 @@ from torch_geometric_cgt.release.export_formats import (
     write_parquet,
     write_pyg,
 )
-from torch_geometric_cgt.release.forest_tables import ForestTables
+from torch_geometric_cgt.release.forest_tables import ForestTables, forest_of
 
 NODE_ATTRIBUTES = ('y', 'root_mask', 'depth', 'cluster', 'train_mask', 'val_mask', 'test_mask')
 
@@ -116,3 +123,23 @@ def test_a_projection_and_half_precision_are_kept(tmp_path):
 def test_tables_have_one_order_of_columns():
     columns = list(ForestTables.of(read_release(RECORDED / 'nodes')).nodes)
     assert columns[:4] == ['node', 'tree', 'slot', 'y'] and columns[-1] == 'test_mask'
+
+
+def test_edge_weights_and_attributes_are_exported(tmp_path):
+    pandas = pytest.importorskip('pandas')
+    pytest.importorskip('pyarrow')
+    release = with_edge_values()
+    data = forest_of(release)
+    weight, attr = data.edge_weight.numpy(), data.edge_attr.numpy()
+    for write in (write_npz, write_dgl, write_networkx, write_parquet):
+        write(tmp_path, release)
+    arrays = np.load(tmp_path / 'forest.npz', allow_pickle=False)
+    assert same_columns(arrays, {'edge_weight': weight, 'edge_attr': attr})
+    table = pandas.read_parquet(tmp_path / 'edges.parquet')
+    assert np.array_equal(table['edge_weight'], weight)
+    assert np.array_equal(np.stack(table['edge_attr']), attr)
+    rows = pandas.read_csv(tmp_path / 'edges.csv')
+    found = [np.float32(text.split(',')) for text in rows['edge_attr']]
+    assert np.array_equal(found, attr) and np.array_equal(np.float32(rows['edge_weight']), weight)
+    edges = json.loads((tmp_path / 'forest.json').read_text())['edges']
+    assert np.array_equal(np.float32([edge['edge_attr'] for edge in edges]), attr)
