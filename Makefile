@@ -1,4 +1,4 @@
-# Everything a fresh machine needs: `make demo` and `make test`.
+# Everything a fresh machine needs: `make demo`, `make test` and `make docs`.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,13 +14,13 @@ BIN := $(VENV)/bin
 # Output of targets that run side by side is not mixed (GNU make 4 and later).
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: demo test shard-1 shard-2 test-slow test-native mutations scripts lint clean
+.PHONY: demo test docs shard-1 shard-2 test-slow test-native mutations scripts lint clean
 
 # torch comes first, pinned, so that no other package picks a build of its own.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --requirement constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report,files,dp,sign,lightning]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,report,files,dp,sign,lightning,croissant,notebook]'
 	touch $@
 
 # Synthesize a substitute of SOURCE, compare GNNs on both, attack it, leave a page.
@@ -37,6 +37,15 @@ test: $(VENV)/.installed lint
 shard-1 shard-2: $(VENV)/.installed
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not native" \
 	    --shard $(@:shard-%=%)/2 -o cache_dir=.pytest_cache/$@
+
+# The documentation site, in build/docs. Warnings are errors.
+docs: $(VENV)/.docs-installed
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
+	@echo "Open build/docs/index.html"
+
+$(VENV)/.docs-installed: $(VENV)/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow

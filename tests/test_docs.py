@@ -2,10 +2,13 @@
 
 import importlib
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from torch_geometric_cgt.cli import make_parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob('*.md'), *(ROOT / 'docs').glob('**/*.md')])
@@ -74,3 +77,61 @@ def test_every_term_of_the_glossary_is_used():
     assert len(terms) == 12
     for term in terms:
         assert f'glossary.md#{term.lower().replace(" ", "-")})' in others, f'no page links {term}'
+
+
+@pytest.mark.parametrize('module', [*MODULES, 'errors'])
+def test_every_module_has_a_page_of_reference(module):
+    page = ROOT / 'docs' / 'reference' / f'{module}.md'
+    assert f'.. automodule:: torch_geometric_cgt.{module}\n   :members:\n' in page.read_text()
+    assert f']({module}.md)' in (ROOT / 'docs' / 'reference' / 'index.md').read_text()
+
+
+def test_the_first_page_leads_to_every_page():
+    links = {ROOT / 'docs' / 'index.md'}
+    waiting = list(links)
+    while waiting:
+        page = waiting.pop()
+        for link in re.findall(r'\]\(([^)\s#:]+\.md)', prose(page)):
+            target = (page.parent / link).resolve()
+            if target not in links:
+                links.add(target)
+                waiting.append(target)
+    missing = [str(page.relative_to(ROOT)) for page in (ROOT / 'docs').glob('**/*.md')]
+    missing = [page for page in missing if ROOT / page not in links]
+    assert missing == []
+
+
+def test_commands_of_the_guide_are_understood():
+    """Every `cgt` command in a block of shell is one that the parser knows, with its options."""
+    found = 0
+    for page in PAGES:
+        for block in re.findall(r'^```sh\n(.*?)^```$', page.read_text('utf-8'), flags=re.M | re.S):
+            lines = [line.split('#')[0] for line in block.replace('\\\n', ' ').splitlines()]
+            for line in lines:
+                if line.startswith('cgt '):
+                    make_parser().parse_args(shlex.split(line)[1:])
+                    found += 1
+    assert found > 15
+
+
+@pytest.mark.parametrize('text', ['x: 1 --- "y"', 'plain'])
+def test_notebooks_become_pages(text):
+    import json
+    import runpy
+
+    pytest.importorskip('myst_parser')
+    page = runpy.run_path(str(ROOT / 'docs' / '_extensions' / 'notebook_pages.py'))['to_markdown']
+    cells = [
+        {'cell_type': 'markdown', 'source': ['# Title\n', text]},
+        {
+            'cell_type': 'code',
+            'source': ['print(1)'],
+            'outputs': [
+                {'output_type': 'stream', 'name': 'stdout', 'text': ['1\n']},
+                {'output_type': 'stream', 'name': 'stderr', 'text': ['hidden\n']},
+                {'output_type': 'execute_result', 'data': {'text/plain': ['2']}},
+            ],
+        },
+    ]
+    expected = f'# Title\n{text}\n\n````python\nprint(1)\n````\n\n````text\n1\n2\n````\n'
+    assert page(json.dumps({'cells': cells})) == expected

@@ -10,6 +10,7 @@ from torch_geometric_cgt.cli import arguments
 from torch_geometric_cgt.datasets import SOURCES, column_encoding
 from torch_geometric_cgt.pipeline.promise import FORMS
 from torch_geometric_cgt.privacy import UNITS
+from torch_geometric_cgt.release import EXPORT_FORMATS
 from torch_geometric_cgt.training.config import PRECISIONS
 from torch_geometric_cgt.utils import limits
 
@@ -24,6 +25,7 @@ OWNED = {
     'PRECISIONS': PRECISIONS,
     'MISSING': column_encoding.MISSING_RULES,
     'MAX_VALUES': column_encoding.MAX_VALUES,
+    'EXPORT_FORMATS': EXPORT_FORMATS,
     'BATCH_SIZE': FitConfig.batch_size,
     'PRECISION': FitConfig.precision,
     'ACCUMULATE': FitConfig.accumulate,

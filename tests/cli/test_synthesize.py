@@ -14,11 +14,13 @@ from torch_geometric_cgt.cli.arguments import add_build_arguments, promise_of
 
 
 def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypatch):
-    assert main(['synthesize', *plain, '--out', str(tmp_path / 'release')]) == 0
+    terms = ['--license', 'CC0-1.0', '--intended-use', 'Tests']
+    assert main(['synthesize', *plain, '--out', str(tmp_path / 'release'), *terms]) == 0
     shown = capsys.readouterr().out
     assert 'Not guaranteed' in shown and '1,797 computation graphs' in shown
     card = json.loads((tmp_path / 'release' / 'card.json').read_text())
     assert card['privacy']['k_reached'] >= 30
+    assert card['terms'] == {'license': 'CC0-1.0', 'intended_use': 'Tests'}
 
     arguments = ['evaluate', *plain, '--models', 'SGC', '--out', str(tmp_path / 'report')]
     assert main(arguments) == 0

@@ -17,6 +17,7 @@ from torch_geometric_cgt.cli import (
     budget,
     cache,
     evaluate,
+    export,
     price,
     release,
     report,
@@ -41,6 +42,7 @@ COMMANDS = {
     'report': report,
     'sign': sign,
     'verify': verify,
+    'export': export,
 }
 
 

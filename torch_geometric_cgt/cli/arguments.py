@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
     from torch_geometric_cgt.pipeline import Promise
+    from torch_geometric_cgt.release import Terms
 
 SOURCES = (
     'Digits',
@@ -67,6 +68,7 @@ CHECKS = (
 AUDIT_UNITS = ('node', 'frozen_record')
 UNITS = ('node', 'attributes', 'edge', 'frozen_record')
 FORMS = ('auto', 'mixing', 'histograms', 'dp_sgd', 'rows')
+EXPORT_FORMATS = ('pyg', 'parquet', 'npz', 'dgl', 'networkx', 'huggingface')
 PRECISIONS = ('float32', 'bfloat16')
 MISSING = ('error', 'mean')
 MAX_VALUES = 100  # distinct values of a one-hot column
@@ -247,6 +249,14 @@ def add_private_arguments(parser: argparse.ArgumentParser) -> None:
     add('--public', help='public graph that the generator starts from (with --form dp_sgd)')
 
 
+def add_terms_arguments(parser: argparse.ArgumentParser) -> None:
+    r"""Adds what the owner states about the use of a release."""
+    add = parser.add_argument
+    add('--license', help='licence of the release, such as CC-BY-4.0 (default: none is stated)')
+    add('--contact', help='whom to ask about the release (default: nobody is stated)')
+    add('--intended-use', help='what the release is meant for (default: not stated)')
+
+
 def add_max_bytes(parser: argparse.ArgumentParser) -> None:
     r"""Adds the largest allowed size of a release."""
     parser.add_argument(
@@ -256,6 +266,13 @@ def add_max_bytes(parser: argparse.ArgumentParser) -> None:
         metavar='N',
         help='largest allowed size of the tensors (default: %(default)s)',
     )
+
+
+def terms_of(args: argparse.Namespace) -> Terms:
+    r"""Returns what the owner states about the use of a release."""
+    from torch_geometric_cgt.release import Terms
+
+    return Terms(args.license, args.contact, args.intended_use)
 
 
 def split_names(text: str | None) -> tuple[str, ...] | None:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from torch_geometric_cgt.cli.arguments import (
     add_build_arguments,
+    add_terms_arguments,
     build_dataset,
     leave_process_group,
     secrets_notice,
+    terms_of,
 )
 
 HELP = 'make a synthetic substitute of a graph and write a release of it'
@@ -18,6 +20,7 @@ HELP = 'make a synthetic substitute of a graph and write a release of it'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     r"""Adds the arguments of the command."""
     add_build_arguments(parser)
+    add_terms_arguments(parser)
     parser.add_argument('--out', type=Path, required=True, help='folder of the release (new)')
 
 
@@ -29,10 +32,11 @@ def run(args: argparse.Namespace) -> None:
     from torch_geometric_cgt.utils.files import require_writable
 
     require_writable(args.out.absolute().parent)
+    terms = terms_of(args)  # wrong ones are refused before the build
     dataset = build_dataset(args, args.seed)
     if not leave_process_group(args):
         return
-    dataset.save(args.out)
+    dataset.save(args.out, terms=terms)
     print(f'{dataset}: {len(dataset.trees):,} computation graphs')
     print('Guaranteed:', *dataset.privacy.guaranteed, sep='\n  - ')
     print('Not guaranteed:', *dataset.privacy.not_guaranteed, sep='\n  - ')

@@ -34,11 +34,14 @@ def run(args: argparse.Namespace) -> None:
             'mechanism': privacy.mechanism,
             'summary': privacy.summary,
             'num_trees': card['num_trees'],
+            'terms': card.get('terms', {}),
         }
         print(json.dumps(facts, indent=2))
         return
     print(f'{args.release}: files, card and tensors are consistent')
     print(f'  {card["num_trees"]:,} trees, {privacy.mechanism}: {privacy.summary}')
+    for name, value in card.get('terms', {}).items():
+        print(f'  {name}: {value}')
     if key is None:
         print('  signature: not checked, so anybody may have written this (see --public-key)')
     else:

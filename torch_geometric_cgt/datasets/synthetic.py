@@ -38,9 +38,11 @@ from torch_geometric_cgt.privacy.queries import Answer
 from torch_geometric_cgt.release import (
     Card,
     Release,
+    Terms,
     read_cache,
     read_release,
     save_release,
+    with_terms,
     write_cache,
 )
 from torch_geometric_cgt.training.kept_steps import KeptSteps
@@ -265,6 +267,7 @@ class SyntheticCGTDataset(ForestDataset):
         accept_seeded_noise: bool = False,
         sign_with: str | Path | None = None,
         max_bytes: int = MAX_RELEASE_BYTES,
+        terms: Terms | None = None,
     ) -> None:
         r"""Writes the release, which is the part that may be published: tokens,
         labels, splits, codebook, :obj:`card.json` and :obj:`README.md`. The
@@ -281,6 +284,9 @@ class SyntheticCGTDataset(ForestDataset):
             max_bytes (int, optional): The largest allowed size of the tensors.
                 :meth:`load` needs the same argument to read a larger release.
                 (default: 512 MiB)
+            terms (Terms, optional): The licence, the contact and the intended
+                use, which the card and the README will state.
+                (default: :obj:`None`)
         """
         if self.privacy.seeded_noise and not accept_seeded_noise:
             raise ValueError(
@@ -291,7 +297,8 @@ class SyntheticCGTDataset(ForestDataset):
         folder = Path(folder).expanduser()
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FileExistsError(f"'{folder}' exists already; choose a new folder")
-        save_release(folder, self.release, sign_with, max_bytes)
+        release = self.release if terms is None else with_terms(self.release, terms)
+        save_release(folder, release, sign_with, max_bytes)
 
     @classmethod
     def load(

@@ -74,6 +74,13 @@ def text(name: str, value: Any) -> None:
         )
 
 
+def stated(name: str, value: Any) -> None:
+    r"""Checks that a value is a line of text with something in it."""
+    text(name, value)
+    if not value.strip():
+        raise ValueError(f"'{name}' of the card must not be empty")
+
+
 def flag(name: str, value: Any) -> None:
     r"""Checks that a value is true or false."""
     if not isinstance(value, bool):
@@ -127,6 +134,7 @@ SOURCE: dict[str, Check] = {
     'num_labelled': integer(1),
     'splits': text,
 }
+TERMS: dict[str, Check] = {'license': stated, 'contact': stated, 'intended_use': stated}
 GROUP_FACTS: dict[str, Check] = {
     'k': integer(1),
     'k_reached': integer(0),
@@ -183,12 +191,22 @@ def check_card(card: dict[str, Any]) -> None:
     optional(number(0.0, MAX_PARAMETER))('rounding', privacy.get('rounding'))
     if 'not_carried' in card['source']:
         names('not_carried', card['source']['not_carried'])
+    _check_terms(card.get('terms', {}))
     for name, version in card['versions'].items():
         text('versions', name)
         text(name, version)
     text('torch_geometric_cgt', card['versions']['torch_geometric_cgt'])
     fan_outs('num_neighbors', card['parameters']['num_neighbors'])
     _check_parameters(card['parameters'])
+
+
+def _check_terms(terms: Any) -> None:
+    if not isinstance(terms, dict) or not terms.keys() <= TERMS.keys():
+        raise ValueError(
+            f"'terms' of the card must be an object with some of {list(TERMS)} (got {terms!r:.60})"
+        )
+    for name, value in terms.items():
+        TERMS[name](name, value)
 
 
 def _check_parameters(parameters: dict[str, Any]) -> None:

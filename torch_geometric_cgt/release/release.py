@@ -29,6 +29,7 @@ from torch_geometric_cgt.release.edge_facts import (
     form_of,
 )
 from torch_geometric_cgt.release.signature import SUFFIX, PublicKey, sign, verify_signature
+from torch_geometric_cgt.release.terms import Terms
 from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
 from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.files import (
@@ -318,6 +319,8 @@ def describe(release: Release) -> str:
         codebook = 'the rounded mean feature vector of each group'
     if privacy.mechanism != K_ANONYMITY:
         codebook, origin = 'the noisy mean feature vector of each group', 'not copied from it'
+    stated = Terms.of(card).lines()
+    terms = '\n'.join(['## Terms', '', *stated, '', '']) if stated else ''
     projection = ''
     if release.projection is not None:
         projection = ', `projection` (features times this matrix are in the space of the codebook)'
@@ -351,7 +354,7 @@ Unit: {privacy.unit}. In short: {privacy.summary}.
 
 {limits}
 
-## Files
+{terms}## Files
 
 - `{TENSORS}`: `tokens` [{card['num_trees']}, {release.trees.shape.num_slots}] (the group of each
   breadth-first slot, {card['num_tokens']} where there is no node), `y` (labels), `split` (1 train,
