@@ -3,7 +3,7 @@ r"""Tables that are chosen by the data, beside those that `mixing` fixes beforeh
     python benchmarks/adaptive.py --cells docs/results/adaptive.jsonl
     python benchmarks/adaptive.py --cells docs/results/adaptive.jsonl --show
 
-Each cell is one private build with the form `mixing`. Four more models learn from the same codebook:
+Each cell is one private build with the form `mixing`. Four more models have the same codebook:
 
 * ``joint``: one estimate from all answers of the build, see ``joint_estimates.py``;
 * ``adaptive``: tables are chosen in rounds, see ``adaptive_tables.py``. It costs as much as the
@@ -12,8 +12,8 @@ Each cell is one private build with the form `mixing`. Four more models learn fr
 * ``quantized``: no model, but the real trees with private tokens. No model of trees is better on
   average, except by chance.
 
-The last two are not private. Trees are sampled with the same random numbers, and a GCN is trained on
-them. 'generated' is tested on such trees, 'transfer' on those of the original graph. Largest
+The last two are not private. Trees are sampled with the same random numbers, and a GCN is trained
+on them. 'generated' is tested on such trees, 'transfer' on those of the original graph. Largest
 component, 75/10/15 split, unit node.
 """
 

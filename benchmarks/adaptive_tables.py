@@ -7,14 +7,14 @@ again from all answers. Tables are divided by their largest change, so that each
 each choice has a sensitivity of one, whichever table it is. The number of rounds and the noise of
 each are fixed beforehand, and later rounds have less noise.
 
-**The price of a choice.** If removing a unit changes every score by at most one, the probability of
-each candidate is proportional to exp(score / b), and so the logarithm of the ratio of probabilities
-with and without the unit lies in an interval of length h = 2 / b. Among all such mechanisms, the
-easiest to tell apart has two results, and a test with error rates 1 - p and q, where logit(p) -
-logit(q) = h. A Gaussian mechanism with distance mu has a test that is at least as good if
-probit(p) - probit(q) <= mu. The left side is largest for q = 1 - p, so that mu = 2 probit(logistic(h
-/ 2)) holds for all of them. So a choice is priced as Gaussian noise with sigma = 1 / mu on a number
-that changes by one, and composes with all other entries.
+**The price of a choice.** Suppose that removing a unit changes every score by at most one. The
+probability of a candidate is proportional to exp(score / b), so the logarithm of the ratio of its
+probabilities with and without the unit lies in an interval of length h = 2 / b. Among all mechanisms
+with this property, the easiest to tell apart have two results, with probabilities p and q of the
+first one, where logit(p) - logit(q) = h. Gaussian noise with distance mu is as easy to tell apart
+if probit(p) - probit(q) <= mu. The left side is largest for q = 1 - p, so that all of them cost at
+most mu = 2 probit(logistic(h / 2)). A choice is therefore priced as Gaussian noise with sigma = 1 /
+mu on a number that changes by one, which composes with all other entries.
 """
 
 import math
@@ -133,8 +133,10 @@ def candidates(
     caps, (child, parent) = counter.caps, counter.thinned(rate)
     same = counter.group[child] == counter.group[parent]
     edges, group = counter.thinned(rate), counter.group
-    equal = [capped_pairs(edges[:, part], cap, cap) for part, cap in
-             ((same, caps.same), (~same, caps.other))]
+    equal = [
+        capped_pairs(edges[:, part], cap, cap)
+        for part, cap in ((same, caps.same), (~same, caps.other))
+    ]
     per_label, agreement = [], []
     for label in range(num_classes):
         part = counter.edges[:, group[counter.edges[1]] == label]
@@ -155,9 +157,7 @@ def candidates(
     return [
         Candidate(EQUAL, table(equal), 2 * math.hypot(caps.same, caps.other)),
         Candidate(LABELS, counter.labels(rate), caps.change_of_labels(num_classes)['node']),
-        Candidate(
-            NUMBERS, counter.numbers(fan_out), caps.change_of_numbers(fan_out)['node'], True
-        ),
+        Candidate(NUMBERS, counter.numbers(fan_out), caps.change_of_numbers(fan_out)['node'], True),
         Candidate(NUMBERS_PER_LABEL, table(per_label), math.sqrt(numbers), True),
         Candidate(MUTUAL, counter.mutual().view(1), caps.change_of_mutual()['node'], True),
         Candidate(
@@ -238,9 +238,7 @@ class AdaptiveMixing(PrivateMixing):
         self.concentration.fill_(1 / excess - 1)
         if WEDGES in known:
             counts, variance = known[WEDGES]
-            self.concentration.fill_(
-                concentration_of(counts, variance**0.5, self.neighbor, weight)
-            )
+            self.concentration.fill_(concentration_of(counts, variance**0.5, self.neighbor, weight))
         self._estimate_numbers()
         self._estimate_agreement()
 
