@@ -9,7 +9,7 @@ each are fixed beforehand, and later rounds have less noise.
 
 **The price of a choice.** Suppose that removing a unit changes every score by at most one. The
 probability of a candidate is proportional to exp(score / b), so the logarithm of the ratio of its
-probabilities with and without the unit lies in an interval of length h = 2 / b. Among all mechanisms
+probabilities with and without the unit lies in an interval of length h = 2 / b. Among mechanisms
 with this property, the easiest to tell apart have two results, with probabilities p and q of the
 first one, where logit(p) - logit(q) = h. Gaussian noise with distance mu is as easy to tell apart
 if probit(p) - probit(q) <= mu. The left side is largest for q = 1 - p, so that all of them cost at
