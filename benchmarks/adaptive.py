@@ -95,8 +95,8 @@ def shares(row: Tensor, column: Tensor, size: tuple[int, ...] | torch.Size) -> T
     return table / table.sum(dim=1, keepdim=True)
 
 
-def run(cell: dict) -> None:
-    r"""Builds one private graph, and scores a GNN on the trees of all models."""
+def run(cell: dict, names: list[str]) -> None:
+    r"""Builds one private graph, and scores a GNN on the trees of some models."""
     data, draw = load(cell['source']), cell['draw']
     with tempfile.TemporaryDirectory() as root:
         promise = DifferentialPrivacy(cell['epsilon'])
@@ -113,7 +113,7 @@ def run(cell: dict) -> None:
         'adaptive': adaptive,
         'exact': exact_model(dataset.model, graph),
     }
-    for name in MODELS:
+    for name in names:
         if name == 'quantized':
             sampled = trees['quantized']
         else:
@@ -136,12 +136,14 @@ def show(cells: list[dict]) -> None:
         for cell in cells:
             groups[cell['source'], cell['epsilon']].append(cell)
         for (source, epsilon), same in sorted(groups.items()):
-            columns = [f'{mean(c[name][score] for c in same):.3f}' for name in MODELS]
+            values = [[c[name][score] for c in same if name in c] for name in MODELS]
+            columns = [f'{mean(v):.3f}' if v else '' for v in values]
             print(f'| {source} | {epsilon:g} | {len(same)} | {" | ".join(columns)} |')
         columns = ['']
         for name in MODELS[1:]:
-            change = [c[name][score] - c['default'][score] for c in cells]
-            columns.append(f'{mean(change):+.4f} ± {stdev(change) / sqrt(len(change)):.4f}')
+            change = [c[name][score] - c['default'][score] for c in cells if name in c]
+            error = f' ± {stdev(change) / sqrt(len(change)):.4f}' if len(change) > 1 else ''
+            columns.append(f'{mean(change):+.4f}{error} ({len(change)})' if change else '')
         print(f'| change, all | | {len(cells)} | {" | ".join(columns)} |')
 
 
@@ -150,6 +152,7 @@ def main() -> None:
     parser.add_argument('--sources', default='PubMed,Photo,Physics')
     parser.add_argument('--epsilon', type=float, nargs='+', default=[4.0, 16.0])
     parser.add_argument('--draws', type=int, nargs='+', default=[0, 1, 2])
+    parser.add_argument('--models', nargs='+', default=list(MODELS))
     parser.add_argument('--cells', type=Path, default=Path('adaptive.jsonl'))
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     args = parser.parse_args()
@@ -161,7 +164,7 @@ def main() -> None:
         for source in args.sources.split(','):
             for epsilon in args.epsilon:
                 if (source, epsilon, draw) not in done:
-                    run(cell := {'source': source, 'epsilon': epsilon, 'draw': draw})
+                    run(cell := {'source': source, 'epsilon': epsilon, 'draw': draw}, args.models)
                     add_cell(args.cells, cell)
                     print(cell, flush=True)
 
