@@ -8,9 +8,8 @@ Each cell is one private build with the form `mixing`. Four more models have the
 * ``joint``: one estimate from all answers of the build, see ``joint_estimates.py``;
 * ``adaptive``: tables are chosen in rounds, see ``adaptive_tables.py``. It costs as much as the
   model of the build, so that the total is the same;
-* ``exact``: the tables of `mixing` without noise and caps. No choice of these tables can be better;
-* ``quantized``: no model, but the real trees with private tokens. No model of trees is better on
-  average, except by chance.
+* ``exact``: the tables of `mixing` without noise and caps. No choice of these tables is better;
+* ``quantized``: no model, but the real trees with private tokens, as a perfect model draws them.
 
 The last two are not private. Trees are sampled with the same random numbers, and a GCN is trained
 on them. 'generated' is tested on such trees, 'transfer' on those of the original graph. Largest
