@@ -69,7 +69,7 @@ class Mutation:
 
     Args:
         name (str): What is wrong.
-        file (str): The file of the package.
+        file (str): The file, relative to the package.
         old (str): The text that is replaced, which must occur.
         new (str): The wrong text.
         tests (str): The tests that should find it, if the audit does not.
@@ -95,6 +95,7 @@ def without_noise(entry: str) -> Mutation:
     )
 
 
+CHOICES = '../benchmarks/adaptive_tables.py'  # no part of the package, so tests must find its bugs
 GROUPS = (('k', 10),)
 FROZEN = (('epsilon', 8.0), ('unit', 'frozen_record'), ('form', 'histograms'))
 DP_SGD = (('epsilon', 8.0), ('unit', 'frozen_record'), ('form', 'dp_sgd'))
@@ -338,6 +339,34 @@ MUTATIONS = [
         '            weight.data.add_(weight.summed_grad, alpha=-1e-4)\n',
         'tests/training/test_dp_sgd.py',
         DP_SGD,
+    ),
+    Mutation(
+        'a choice of tables without noise',
+        CHOICES,
+        'place = _uniform(1, scores.numel(), generator)',
+        'place = scores.argmax().view(1)',
+        'tests/test_adaptive_benchmark.py',
+    ),
+    Mutation(
+        'a choice of tables at half of its price',
+        CHOICES,
+        'return float(1 / (log_ndtr(0.5 / sigma) - log_ndtr(-0.5 / sigma)))',
+        'return float(0.5 / (log_ndtr(0.5 / sigma) - log_ndtr(-0.5 / sigma)))',
+        'tests/test_adaptive_benchmark.py',
+    ),
+    Mutation(
+        'a chosen table is not divided by its largest change',
+        CHOICES,
+        'chosen.unit / chosen.change)',
+        'chosen.unit)',
+        'tests/test_adaptive_benchmark.py',
+    ),
+    Mutation(
+        'the bound of a table that may be chosen counts a node as a parent only',
+        CHOICES,
+        'rows = (2 * caps.same) ** 2 + caps.same**2 + caps.other**2 + 2 * others * caps.other**2',
+        'rows = caps.same**2 + caps.other**2',
+        'tests/test_adaptive_benchmark.py',
     ),
     Mutation(
         'groups of k - 1 nodes',

@@ -15,20 +15,17 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from torch_geometric_cgt.errors import BudgetError, UnsupportedError
+from torch_geometric_cgt.privacy.losses import INTERVAL, Loss, loss_interval
 from torch_geometric_cgt.privacy.noise import (
     DiscreteGaussian,
     Gaussian,
     Laplace,
-    Noise,
     SampledGaussian,
 )
 from torch_geometric_cgt.privacy.units import check_unit
 
 MUS = (1e-9, 1e4)  # search range: distance of two Gaussians in standard deviations
 GAUSSIAN_MARGIN = 1e-5  # relative and absolute margin of the exact formula for Gaussian noise
-INTERVAL = 1e-3  # grid of privacy losses; losses are rounded up to it
-MIXTURE_INTERVAL = 4e-3  # grid for mixtures, which are slow on a finer grid
-MANY_LOSSES = 30.0  # the grid grows in proportion to epsilons above this one
 FALLBACK = 1e-3  # share of delta for mechanisms without a privacy loss distribution
 TAIL = 1e-16  # tail probability of a binomial distribution that is moved to its maximum
 
@@ -141,30 +138,6 @@ def _root(increasing: Callable[[float], float], low: float, high: float) -> floa
     if not increasing(low) < 0 < increasing(high):
         return None
     return float(brentq(increasing, low, high))
-
-
-@dataclass(frozen=True)
-class Loss:
-    r"""The input of an accountant for one mechanism.
-
-    Args:
-        noise (Noise): The noise.
-        sensitivity (float): The largest change of the vector when one row is
-            removed.
-        group (int, optional): The number of rows that are removed together.
-            (default: :obj:`1`)
-        count (int, optional): The number of runs. (default: :obj:`1`)
-    """
-
-    noise: Noise
-    sensitivity: float
-    group: int = 1
-    count: int = 1
-
-    @property
-    def shift(self) -> float:
-        r"""The largest change of the vector when all rows of the group are removed."""
-        return self.group * self.sensitivity
 
 
 def epsilon_of(losses: Sequence[Loss], delta: float, coarseness: float = 1.0) -> tuple[float, str]:
@@ -387,19 +360,6 @@ def _renyi_epsilon(losses: Sequence[Loss], delta: float) -> float:
         elif isinstance(noise, Laplace):
             accountant.compose(dp.LaplaceDpEvent(noise.scale / loss.shift), loss.count)
     return float(accountant.get_epsilon(delta))
-
-
-def loss_interval(losses: Sequence[Loss], delta: float) -> float:
-    r"""The grid of privacy losses: finer than the digits on a card, and coarse enough to be
-    fast.
-    """
-    rho = sum(
-        loss.count * loss.group**2 * loss.noise.concentrated(loss.sensitivity) for loss in losses
-    )
-    epsilon = rho + 2 * math.sqrt(rho * math.log(1 / delta))
-    mixture = any(isinstance(loss.noise, SampledGaussian) and loss.group > 1 for loss in losses)
-    grid = MIXTURE_INTERVAL if mixture else INTERVAL
-    return grid * max(1.0, epsilon / MANY_LOSSES)
 
 
 def _dp_accounting() -> ModuleType:

@@ -9,8 +9,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.privacy.accounting import Budget, Loss, loss_interval
+from torch_geometric_cgt.privacy.accounting import Budget
 from torch_geometric_cgt.privacy.ledger import TOLERANCE, Ledger
+from torch_geometric_cgt.privacy.losses import Loss, loss_interval, mixture_losses
 from torch_geometric_cgt.privacy.noise import DiscreteGaussian, SampledGaussian
 from torch_geometric_cgt.utils.limits import (
     MAX_CHANGE,
@@ -32,8 +33,6 @@ from torch_geometric_cgt.utils.limits import (
 
 # What an accountant and the types of a ledger raise for numbers that no build has.
 REFUSED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-TAIL = 10.0  # standard deviations, beyond which an accountant cuts distributions off
-TOGETHER = 50.0  # members of a group that double the time for a privacy loss
 ENTRY_LIMITS = {
     'count': (1, MAX_RUNS),
     'sensitivity': (MIN_NOISE, MAX_NOISE),
@@ -136,23 +135,11 @@ def _check_work(ledger: Ledger, totals: list[dict[str, Any]]) -> None:
                 work['mechanisms with sampling'] += 1
                 work['steps'] += noise.steps * loss.count
                 interval = loss_interval(losses, total['delta'])
-                work['privacy losses of groups'] += _mixture_work(noise, loss.group, interval)
+                work['privacy losses of groups'] += mixture_losses(noise, loss.group, interval)
             elif isinstance(noise, DiscreteGaussian) and loss.shift == 1:
                 work['widths of discrete noise'] += noise.sigma
     for name, value in work.items():
         _check_number(f'The sum of the {name}', value, 0, most[name])
-
-
-def _mixture_work(noise: SampledGaussian, group: int, interval: float) -> float:
-    r"""The number of privacy losses that an accountant computes for one step of DP-SGD with a
-    group. Each of them takes longer if many members of the group can be drawn together.
-    """
-    if group == 1:
-        return 0.0
-    drawn = group * noise.sampling_probability
-    together = min(group, drawn + TAIL * math.sqrt(drawn) + TAIL)
-    shift = group / noise.noise_multiplier
-    return (shift**2 / 2 + TAIL * shift) / interval * (1 + together / TOGETHER)
 
 
 def _relative(loss: Loss) -> float:
