@@ -162,6 +162,7 @@ def test_the_promise_of_the_support_rule_is_counted(graph, root, tmp_path):
     dataset = SimpleNamespace(
         release=replace(ruled.release, trees=spoilt),
         cluster=ruled.cluster,
+        edge_cluster=None,
         model=None,
         answers={},
         steps=None,

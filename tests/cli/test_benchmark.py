@@ -14,7 +14,7 @@ from torch_geometric_cgt.cli import main
         ),
         (
             ['--scenario', '1', '--datasets', 'Kora'],
-            "Unknown datasets ['Kora']; choose from ['Digits', 'Cora'",
+            "Unknown datasets ['Kora']; choose from ['Digits', 'DigitQuarters'",
         ),
         (['--scenario', '1', '--models', 'GCN,GNC'], "Unknown models ['GNC']; choose from ['GCN'"),
         (

@@ -149,3 +149,10 @@ def test_a_tensor_is_no_graph(tmp_path):
         read_pt_graph(tmp_path / 'g.pt')
     torch.save(Data(x=torch.ones(3, 1)), tmp_path / 'g.pt')
     assert read_pt_graph(tmp_path / 'g.pt')[0].num_nodes == 3
+
+
+def test_classes_that_pyg_allows_stay_allowed(tmp_path):
+    before = torch.serialization.get_safe_globals()
+    assert Data in before
+    read_pt_graph(write_pt(tmp_path / 'g.pt', own_graph()))
+    assert set(torch.serialization.get_safe_globals()) == set(before)

@@ -498,7 +498,9 @@ def test_the_largest_release_that_is_allowed_is_cheap(copy_of):
 
 def test_there_are_enough_of_them():
     assert len(BY_HAND) >= 100
-    assert len(BY_HAND) == sum(map(len, (FILES, JSON, HEADERS, VALUES, GROUPS, LEDGERS, NEWEST)))
+    assert len(BY_HAND) == sum(
+        map(len, (FILES, JSON, HEADERS, VALUES, GROUPS, LEDGERS, NEWEST, EDGES))
+    )
 
 
 def flip(rng, folder):

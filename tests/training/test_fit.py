@@ -3,6 +3,7 @@ import functools
 import pytest
 import torch
 
+from tests.helpers.terminals import terminal
 from torch_geometric_cgt import CGTGenerator, FitConfig
 from torch_geometric_cgt.errors import CGTError
 from torch_geometric_cgt.training import World, evaluate, fit, sample
@@ -132,9 +133,10 @@ def test_compiled_by_the_default_backend():
     assert all(torch.allclose(compiled[name], plain[name], atol=1e-3) for name in plain)
 
 
-def test_live_line(capsys):
-    fit(model(), draw, Y, FitConfig(epochs=2, batch_size=16))
-    shown = capsys.readouterr().err
+def test_live_line():
+    with terminal() as drawn:
+        fit(model(), draw, Y, FitConfig(epochs=2, batch_size=16))
+        shown = drawn()
     assert all(name in shown for name in ['fit', '12/12', 'nll=', 'holdout=', 'lr='])
 
 

@@ -1,18 +1,14 @@
 """Progress on a terminal and in a log file."""
 
-import fcntl
 import io
 import os
-import pty
 import re
-import struct
 import sys
-import termios
-from contextlib import contextmanager
 
 import pytest
 
 from tests.helpers.graphs import random_graph
+from tests.helpers.terminals import terminal
 from torch_geometric_cgt import KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.utils import progress
 from torch_geometric_cgt.utils.progress import Progress, progress_bar
@@ -31,28 +27,6 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     return Clock(monkeypatch)
-
-
-@contextmanager
-def terminal():
-    """A pseudo-terminal as stderr; the function returns what was drawn on it."""
-    reader, writer = pty.openpty()
-    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 160, 0, 0))
-    with open(writer, 'w', buffering=1) as stream, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, 'stderr', stream)
-
-        def drawn() -> str:
-            stream.flush()
-            os.set_blocking(reader, False)
-            found = b''
-            while True:
-                try:
-                    found += os.read(reader, 1 << 16)
-                except BlockingIOError:
-                    return found.decode()
-
-        yield drawn
-    os.close(reader)
 
 
 @pytest.fixture

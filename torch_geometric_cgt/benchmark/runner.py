@@ -199,7 +199,8 @@ def _commit() -> str | None:
 
 
 class Progress:
-    r"""A progress bar of cells, with an estimate of the time left.
+    r"""A progress bar of cells, with an estimate of the time left. Without a
+    terminal, there is one line per cell instead.
 
     The estimate is the mean time of a cell times the number of cells left,
     plus the mean time of building a graph times the number of graphs left.
@@ -218,14 +219,15 @@ class Progress:
         self._begun: dict[GraphSpec, float] = {}
         self._graph_seconds: dict[GraphSpec, float] = {}
         self._cell_seconds: list[float] = []
-        total = sum(self.left.values())
+        self._total = sum(self.left.values())
         self._bar = tqdm(
-            total=total,
+            total=self._total,
             desc='benchmark',
             unit='cell',
             bar_format=BAR_FORMAT,
-            disable=None if log else True,
+            disable=None if log else True,  # None draws on terminals only
         )
+        self._writes_lines = log and self._bar.disable
 
     def __enter__(self) -> Progress:
         return self
@@ -254,6 +256,10 @@ class Progress:
         name, left = ' '.join(filter(None, parts)), self.seconds_left()
         more = '' if left is None else f', about {tqdm.format_interval(left)} left'
         self._bar.set_postfix_str(name + more)
+        if self._writes_lines:
+            done = self._total - sum(self.left.values())
+            sys.stderr.write(f'benchmark {done}/{self._total}: {name}{more}\n')
+            sys.stderr.flush()
 
     def seconds_left(self) -> float | None:
         r"""The estimated time left, or :obj:`None` before the first cell."""

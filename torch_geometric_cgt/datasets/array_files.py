@@ -161,7 +161,9 @@ def read_pt_graph(path: Path) -> tuple[Any, Reading]:
         path (Path): The file.
     """
     try:
-        with torch.serialization.safe_globals(SAFE):
+        # On exit, torch forgets all classes that it is given here. PyG allows some of them itself.
+        known = torch.serialization.get_safe_globals()
+        with torch.serialization.safe_globals([c for c in SAFE if c not in known]):
             content = torch.load(path, map_location='cpu', weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r'GLOBAL ([\w.]+)', str(error))

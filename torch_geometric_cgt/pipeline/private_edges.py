@@ -44,7 +44,8 @@ class PrivateEdges:
             source (Source): The checked source graph.
             promise (DifferentialPrivacy): The promise.
         """
-        values, grid = source.edge_values(), promise.edge_grid
+        grid = promise.edge_grid
+        values = None if grid is None else source.edge_values()
         if values is None or grid is None:
             return None
         return cls(grid, values.form, promise.unit != 'edge')

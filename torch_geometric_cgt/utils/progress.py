@@ -194,7 +194,7 @@ class Progress:
 
     def _finish(self, name: str) -> None:
         self._done += self.shares[name]
-        self._name, self._fraction, self.note = None, 0.0, ''
+        self._name, self._fraction = None, 0.0  # the note stays beside the finished bar
 
 
 Log = bool | Progress  # whether to show progress, or the progress of the build to show it in
