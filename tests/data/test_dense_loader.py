@@ -27,7 +27,8 @@ def trees() -> TokenTrees:
     rng = torch.Generator().manual_seed(1)
     tokens = torch.randint(5, (10, 7), generator=rng)
     tokens[::2, 2] = tokens[::2, 5:] = 5  # the second child of every other tree is null
-    return TokenTrees(tokens.to(torch.uint8), torch.arange(10) % 3, torch.ones(10), 5, 3, SHAPE)
+    split = torch.ones(10, dtype=torch.long)
+    return TokenTrees(tokens.to(torch.uint8), torch.arange(10) % 3, split, 5, 3, SHAPE)
 
 
 def test_batches_hold_the_trees_and_the_last_one_is_padded(trees):

@@ -155,8 +155,8 @@ class DenseLoader:
         self.codebook = codebook if device is None else codebook.to(device)
         self.edge_codebook = None
         if (values := trees.edge_values) is not None:
-            rows = values.take(torch.arange(len(values)))
-            self.edge_codebook = {k: v.to(self.codebook.device) for k, v in rows.items()}
+            taken = values.take(torch.arange(len(values)))
+            self.edge_codebook = {k: v.to(self.codebook.device) for k, v in taken.items()}
 
     def __len__(self) -> int:
         whole, rest = divmod(self.rows.numel(), self.batch_size)
