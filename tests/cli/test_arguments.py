@@ -86,7 +86,7 @@ def test_bounds_of_edge_values_are_those_of_their_columns():
         (['--epsilon', 4, '--edge-bins', 4], r"needs '--edge-bounds' \(got 4 bins\)"),
         (
             ['--epsilon', 4, '--edge-bounds', 0, 1],
-            rf"1 of 'edge_weight' and then {SIZE} of 'edge_attr' \(got 1 of {1 + SIZE} pairs",
+            rf"1 of 'edge_weight' and then {SIZE} of 'edge_attr' \(got 1 for {1 + SIZE} columns",
         ),
         (['--epsilon', 4, *['--edge-bounds', 1, 0] * (1 + SIZE)], 'the lower one first'),
         (

@@ -335,7 +335,7 @@ def edge_args(args: argparse.Namespace) -> dict[str, Any]:
         columns = ' and then '.join(f"{size} of '{name}'" for name, size in sizes.items())
         raise ValueError(
             f"Give '--edge-bounds LOW HIGH' once for each column of edge values, which are "
-            f'{columns} (got {len(pairs)} of {form.num_columns} pairs: {pairs})'
+            f'{columns} (got {len(pairs)} for {form.num_columns} columns: {pairs})'
         )
     bounds, first = {}, 0
     for name, size in sizes.items():
