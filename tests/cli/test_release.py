@@ -15,6 +15,10 @@ from torch_geometric_cgt.datasets import sources
 
 BUILD = '--source Tiny --epochs 1 --num-neighbors 3 2 --models SGC,GCN --device cpu --quiet'.split()
 
+TERMS = {'license': 'CC-BY-4.0', 'contact': 'data@example.org', 'intended_use': 'Tests of GNNs'}
+MADE = ['--k', 10]  # what the release of the fixture 'made' is made with
+MADE += [word for name in TERMS for word in (f'--{name.replace("_", "-")}', TERMS[name])]
+
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
@@ -37,7 +41,7 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(shown):
         patch.setitem(sources.SOURCES, 'Tiny', lambda: Tiny(num_nodes=200, num_edges=800))
         patch.setattr(GNNConfig, 'for_roots', lambda _: GNNConfig(epochs=3))
-        code = command(folder, '--k', 10)
+        code = command(folder, *MADE)
     return folder, code, shown.getvalue()
 
 
@@ -86,6 +90,14 @@ def test_what_may_be_published_is_apart(made):
     assert 'finds' not in (out / 'release' / 'README.md').read_text()  # no word of attacks
 
 
+def test_terms_are_on_the_card_of_the_release(made, tmp_path, capsys):
+    release = made[0] / 'out' / 'release'
+    assert json.loads((release / 'card.json').read_text())['terms'] == TERMS
+    assert 'data@example.org' in (release / 'README.md').read_text()
+    assert command(tmp_path, '--k', 10, '--license', ' ') == 2  # refused before the build
+    assert "'license'" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 def test_the_same_command_resumes(made, tmp_path, cheap, monkeypatch, capsys):
     folder = copy_of(made, tmp_path)
     owner = folder / 'out' / 'owner'
@@ -95,7 +107,7 @@ def test_the_same_command_resumes(made, tmp_path, cheap, monkeypatch, capsys):
     (owner / 'audit.json').unlink()
     (folder / 'out' / 'release.html').unlink()
     monkeypatch.setattr(benchmark, 'evaluate_dataset', lambda *_, **__: pytest.fail('again'))
-    assert command(folder, '--k', 10) == 0
+    assert command(folder, *MADE) == 0
     assert (folder / 'out' / 'release.html').is_file()
     seconds = json.loads((owner / 'steps.json').read_text())['seconds']
     assert {name: seconds[name] for name in kept} == kept and 'audit' in seconds
@@ -108,7 +120,7 @@ def test_an_attack_above_the_limit_ends_with_one(made, tmp_path, capsys):
     audit = json.loads(path.read_text())
     audit['checks'][0]['verdict'] = 'above the limit'
     path.write_text(json.dumps(audit))
-    assert command(folder, '--k', 10) == 1
+    assert command(folder, *MADE) == 1
     assert 'Verdict: do not publish' in capsys.readouterr().out
     assert 'Do not publish.' in (folder / 'out' / 'release.html').read_text()
 
@@ -125,9 +137,10 @@ def test_a_private_release(tmp_path, cheap):
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (['--k', 12], '--k was 10, now 12'),
-        (['--k', 10, '--models', 'Korra'], "Unknown models ['Korra']"),
-        (['--k', 10, '--zoo', '--models', 'MLP'], '--zoo was False, now True'),
+        ([*MADE, '--k', 12], '--k was 10, now 12'),
+        ([*MADE, '--license', 'MIT'], '--license was CC-BY-4.0, now MIT'),
+        ([*MADE, '--models', 'Korra'], "Unknown models ['Korra']"),
+        ([*MADE, '--zoo', '--models', 'MLP'], '--zoo was False, now True'),
     ],
 )
 def test_an_existing_folder_is_not_written_to(made, arguments, message, capsys):

@@ -1,12 +1,21 @@
 """Dense batches: their content, their last batch, and that shapes never change."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch._dynamo
 import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounter
 
-from torch_geometric_cgt.data import DenseBatch, DenseLoader, TokenTrees, TreeShape
+from torch_geometric_cgt.data import (
+    DenseBatch,
+    DenseLoader,
+    EdgeForm,
+    EdgeValues,
+    TokenTrees,
+    TreeShape,
+)
 from torch_geometric_cgt.nn import AttentionConv, SumConv, TreeGCNConv, TreeGNN
 
 SHAPE = TreeShape((2, 2))
@@ -18,7 +27,8 @@ def trees() -> TokenTrees:
     rng = torch.Generator().manual_seed(1)
     tokens = torch.randint(5, (10, 7), generator=rng)
     tokens[::2, 2] = tokens[::2, 5:] = 5  # the second child of every other tree is null
-    return TokenTrees(tokens.to(torch.uint8), torch.arange(10) % 3, torch.ones(10), 5, 3, SHAPE)
+    split = torch.ones(10, dtype=torch.long)
+    return TokenTrees(tokens.to(torch.uint8), torch.arange(10) % 3, split, 5, 3, SHAPE)
 
 
 def test_batches_hold_the_trees_and_the_last_one_is_padded(trees):
@@ -42,6 +52,40 @@ def test_features_are_rows_of_the_codebook_and_zero_where_null(trees):
     assert (batch.x[0, 2] == 0).all() and torch.equal(batch.mask, trees.real)
     moved = batch.to('meta')
     assert moved.tokens.is_meta and moved.codebook.is_meta and moved.shape is SHAPE
+
+
+def with_edges(trees: TokenTrees, edge_values: EdgeValues) -> TokenTrees:
+    has_edge = trees.real.clone()
+    has_edge[:, 0] = False
+    tokens = torch.randint(2, has_edge.shape, generator=torch.Generator().manual_seed(2))
+    tokens = tokens.masked_fill(~has_edge, 2).to(torch.uint8)
+    return replace(trees, edge_tokens=tokens, edge_values=edge_values)
+
+
+def test_edge_values_belong_to_the_edge_to_the_parent(trees):
+    table = torch.tensor([[0.5, 1.0, 2.0], [0.25, 3.0, 4.0]], dtype=torch.float64)
+    trees = with_edges(trees, EdgeValues(table, EdgeForm('float32', 'int64', 2)))
+    *_, last = batches = list(DenseLoader(trees, CODEBOOK, torch.arange(10), batch_size=4))
+    weight = torch.cat([batch.edge_weight for batch in batches])
+    attr = torch.cat([batch.edge_attr for batch in batches])
+    assert weight.shape == (12, 7) and attr.shape == (12, 7, 2) and attr.dtype == torch.long
+    assert (weight[:, 0] == 0).all() and (weight[10:] == 0).all() and (attr[10:] == 0).all()
+    data, has_edge = trees.to_data(CODEBOOK), trees.edge_tokens != 2
+    child = trees.forest().slot[data.edge_index[0]]  # the slot of each edge
+    assert torch.equal(weight[:10].flatten()[child], data.edge_weight)
+    assert torch.equal(attr[:10].flatten(0, 1)[child], data.edge_attr)
+    assert int((weight != 0).sum()) == data.num_edges == int(has_edge.sum())
+    moved = last.to('meta')
+    assert moved.edge_weight.is_meta and moved.edge_attr.is_meta
+
+
+def test_edge_values_are_absent_where_the_release_has_none(trees):
+    batch = next(iter(DenseLoader(trees, CODEBOOK, torch.arange(10))))
+    assert batch.edge_tokens is batch.edge_weight is batch.edge_attr is None
+    form = EdgeForm(None, 'float32')
+    trees = with_edges(trees, EdgeValues(torch.tensor([[1.0], [2.0]]).double(), form))
+    batch = next(iter(DenseLoader(trees, CODEBOOK, torch.arange(10), batch_size=10)))
+    assert batch.edge_weight is None and batch.edge_attr.shape == (10, 7)
 
 
 def test_drop_last_and_order(trees):

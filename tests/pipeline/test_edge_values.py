@@ -116,6 +116,16 @@ def test_loaders_of_pyg_get_edge_values(valued):
             stores[0].get_tensor(attr)
 
 
+def test_one_graph_names_what_it_does_not_have(valued):
+    with pytest.warns(UserWarning, match="has no 'edge_weight' and 'edge_attr'"):
+        graph = valued.to_graph()
+    assert 'edge_weight' not in graph and 'edge_attr' not in graph
+    batch = next(iter(valued.dense_loader('all', batch_size=120)))
+    assert torch.equal(
+        batch.edge_weight[batch.edge_weight != 0].sort()[0], valued[0].edge_weight.sort()[0]
+    )
+
+
 def test_files_give_the_same_values(valued, tmp_path):
     valued.save(tmp_path / 'release')
     loaded = SyntheticCGTDataset.load(tmp_path / 'release')

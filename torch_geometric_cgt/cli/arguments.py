@@ -8,37 +8,17 @@ every copy with the value of its owner. Functions that build import these module
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch_geometric_cgt.cli.source_arguments import add_source_arguments, source_of
 from torch_geometric_cgt.utils import limits
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Dataset
-
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
     from torch_geometric_cgt.pipeline import Promise
     from torch_geometric_cgt.release import Terms
 
-SOURCES = (
-    'Digits',
-    'DigitQuarters',
-    'Cora',
-    'CiteSeer',
-    'PubMed',
-    'Computers',
-    'Photo',
-    'CS',
-    'Physics',
-    'Actor',
-    'SquirrelFiltered',
-    'Minesweeper',
-    'Tolokers',
-    'OgbnArxiv',
-    'OgbnProducts',
-)
 MODELS = ('GCN', 'SGC', 'GIN', 'GAT')
 EXPERIMENTS = {  # the number of each experiment in the paper
     'aggregation': '1',
@@ -70,8 +50,6 @@ UNITS = ('node', 'attributes', 'edge', 'frozen_record')
 FORMS = ('auto', 'mixing', 'histograms', 'dp_sgd', 'rows')
 EXPORT_FORMATS = ('pyg', 'parquet', 'npz', 'dgl', 'networkx', 'huggingface')
 PRECISIONS = ('float32', 'bfloat16')
-MISSING = ('error', 'mean')
-MAX_VALUES = 100  # distinct values of a one-hot column
 
 # Defaults of FitConfig and of DifferentialPrivacy.
 BATCH_SIZE = 128
@@ -79,63 +57,7 @@ PRECISION = 'float32'
 ACCUMULATE = 1
 CHECKPOINT_MINUTES = 5.0
 MAX_PARENTS = 2
-
-
-def add_source_arguments(
-    parser: argparse.ArgumentParser, default: str | None = None, more: str = ''
-) -> None:
-    r"""Adds the arguments that name the source graph and say how to read it.
-
-    Args:
-        parser (argparse.ArgumentParser): The parser.
-        default (str, optional): The source without an argument.
-            (default: :obj:`None`)
-        more (str, optional): What else :obj:`--source` takes, for its help.
-            (default: :obj:`""`)
-    """
-    group = parser.add_argument_group('source', 'the graph; docs/sources.md describes its files')
-    add = group.add_argument
-    stated = '' if default is None else f' (default: {default})'
-    add(
-        '--source',
-        default=default,
-        help=f'one of {", ".join(SOURCES)}; a folder with the tables nodes and edges; a file .npz '
-        f'or .pt; or package.module:function{more}{stated}',
-    )
-    add('--nodes', type=Path, metavar='FILE', help='table of nodes, .csv or .parquet')
-    add('--edges', type=Path, metavar='FILE', help='table of edges, .csv or .parquet')
-    add('--name', help='name on cards and pages (default: that of the file or folder)')
-    add('--label', metavar='COLUMN', help='column of labels (default: y or label)')
-    add('--id', metavar='COLUMN', help='column of ids (default: id, node or node_id)')
-    add('--drop', metavar='COLUMN', nargs='+', action='extend', help='columns to leave out')
-    add(
-        '--categorical',
-        metavar='COLUMN',
-        nargs='+',
-        action='extend',
-        help='columns of numbers to encode one-hot',
-    )
-    add('--missing', choices=MISSING, help=f'for missing numbers (default: {MISSING[0]})')
-    add('--standardize', action='store_true', help='numbers to mean 0 and standard deviation 1')
-    add(
-        '--max-values',
-        type=int,
-        metavar='N',
-        help=f'distinct values of a one-hot column (default: {MAX_VALUES})',
-    )
-    both = group.add_mutually_exclusive_group()
-    both.add_argument(
-        '--undirected',
-        dest='directed',
-        action='store_false',
-        default=None,
-        help='edges in both directions (default for tables)',
-    )
-    both.add_argument(
-        '--directed', action='store_true', default=None, help='edges from source to target only'
-    )
-    add('--largest-component', action='store_true', help='drop all other components')
-    add('--random-split', action='store_true', help="split 50/10/40, ignore the source's masks")
+EDGE_BINS = 8
 
 
 def add_build_arguments(parser: argparse.ArgumentParser) -> None:
@@ -162,6 +84,7 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add('--min-support', type=int, help='source nodes that must show each path (default: no rule)')
     add_protection_arguments(parser)
     add_private_arguments(parser)
+    add_edge_arguments(parser)
     add('--epochs', type=int, help='(default: 1 to 25, fewer for larger graphs)')
     add(
         '--batch-size',
@@ -249,6 +172,27 @@ def add_private_arguments(parser: argparse.ArgumentParser) -> None:
     add('--public', help='public graph that the generator starts from (with --form dp_sgd)')
 
 
+def add_edge_arguments(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the arguments of edge values in differentially private builds."""
+    add = parser.add_argument
+    add(
+        '--edge-bounds',
+        type=float,
+        nargs=2,
+        action='append',
+        metavar=('LOW', 'HIGH'),
+        help='with --epsilon: bounds of the edge weight that are known without reading the source; '
+        'give it once for each column, the weight first, then those of edge_attr (default: edge '
+        'values are not released)',
+    )
+    add(
+        '--edge-bins',
+        type=int,
+        metavar='N',
+        help=f'with --edge-bounds: released values of each column (default: {EDGE_BINS})',
+    )
+
+
 def add_terms_arguments(parser: argparse.ArgumentParser) -> None:
     r"""Adds what the owner states about the use of a release."""
     add = parser.add_argument
@@ -278,64 +222,6 @@ def terms_of(args: argparse.Namespace) -> Terms:
 def split_names(text: str | None) -> tuple[str, ...] | None:
     r"""Splits comma-separated names; :obj:`None` stays :obj:`None`."""
     return None if text is None else tuple(name.strip() for name in text.split(','))
-
-
-def has_source(args: argparse.Namespace) -> bool:
-    r"""Whether the arguments name a source."""
-    return args.source is not None or args.nodes is not None or args.edges is not None
-
-
-def source_of(args: argparse.Namespace) -> Dataset:
-    r"""Loads the source graph, and says on stderr how its files were read. A second
-    call returns the same dataset.
-    """
-    if (loaded := getattr(args, 'loaded_source', None)) is not None:
-        return loaded
-    source = _named_source(args)
-    _check_private_reading(args)
-
-    from torch_geometric_cgt.datasets import TableOptions, load_source
-
-    names = ('label', 'id', 'drop', 'categorical', 'missing', 'max_values')
-    given = {name: v for name in names if (v := getattr(args, name)) is not None}
-    options = TableOptions(standardize=args.standardize, **given)
-    dataset = load_source(
-        source, args.largest_component, args.random_split, args.name, options, args.directed
-    )
-    reading = getattr(dataset, 'reading', None)
-    if reading is not None and os.environ.get('RANK', '0') == '0':
-        print(reading.text(), file=sys.stderr)
-    args.loaded_source = dataset
-    return dataset
-
-
-def _named_source(args: argparse.Namespace) -> str | tuple[Path, Path]:
-    r"""What the arguments name as the source."""
-    if args.nodes is None and args.edges is None:
-        if args.source is None:
-            raise ValueError("Give '--source', or '--nodes' and '--edges'")
-        return str(args.source)
-    if args.nodes is None or args.edges is None:
-        missing = '--nodes' if args.nodes is None else '--edges'
-        raise ValueError(f"'{missing}' is missing: a graph needs a table of nodes and one of edges")
-    if args.source not in (None, SOURCES[0]):
-        raise ValueError(
-            f"Give '--source' or '--nodes' and '--edges', not both (got '{args.source}')"
-        )
-    return args.nodes, args.edges
-
-
-def _check_private_reading(args: argparse.Namespace) -> None:
-    r"""Raises an error if a private build would read statistics of the data without noise."""
-    if getattr(args, 'epsilon', None) is None:
-        return
-    used = ['--standardize'] if args.standardize else []
-    used += ['--missing mean'] if args.missing == 'mean' else []
-    if used:
-        raise ValueError(
-            f"'{used[0]}' computes means of the source without noise, which no ledger of "
-            f"'--epsilon' pays for: scale and fill in columns with public numbers before"
-        )
 
 
 def build_dataset(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
@@ -382,12 +268,13 @@ def promise_of(args: argparse.Namespace) -> Promise:
     r"""Returns what the release will promise, or says which arguments contradict."""
     from torch_geometric_cgt.datasets.options import make_promise
 
+    _check_edge_arguments(args)
     options = {
         'l': args.l,
         'min_support': args.min_support,
         'num_clusters': args.num_clusters,
         'task_weight': args.task_weight,
-        'private_args': None if args.epsilon is None else private_args(args),
+        'private_args': None if args.epsilon is None else private_args(args) | edge_args(args),
     }
     for name in ('min_value_support', 'rounding'):
         if (value := getattr(args, name)) is not None:
@@ -410,6 +297,52 @@ def private_args(args: argparse.Namespace) -> dict[str, Any]:
         'accept_large_delta': args.accept_large_delta,
         'public': None if args.public is None else load_source(args.public),
     }
+
+
+def _check_edge_arguments(args: argparse.Namespace) -> None:
+    r"""Raises an error if arguments of edge values have no effect."""
+    for name, value in (('--edge-bounds', args.edge_bounds), ('--edge-bins', args.edge_bins)):
+        if value is not None and args.epsilon is None:
+            raise ValueError(
+                f"'{name}' is for '--epsilon' (got {value}): k-anonymous builds carry edge values "
+                f'over without it'
+            )
+    if args.edge_bins is not None and args.edge_bounds is None:
+        raise ValueError(
+            f"'--edge-bins' needs '--edge-bounds' (got {args.edge_bins} bins): without bounds, a "
+            f'private build does not read edge values'
+        )
+
+
+def edge_args(args: argparse.Namespace) -> dict[str, Any]:
+    r"""Returns the arguments of edge values in a differentially private build. The
+    source says which columns the bounds are for.
+    """
+    if args.edge_bounds is None:
+        return {}
+
+    from torch_geometric_cgt.data import EdgeValues
+
+    values = EdgeValues.of(source_of(args)[0])
+    if values is None:
+        raise ValueError(
+            f"'--edge-bounds' is for sources with 'edge_weight' or 'edge_attr', and this one has "
+            f'neither (got {args.edge_bounds})'
+        )
+    form, pairs = values.form, args.edge_bounds
+    sizes = {name: 1 if name == 'edge_weight' else max(1, form.size) for name in form.names}
+    if len(pairs) != form.num_columns:
+        columns = ' and then '.join(f"{size} of '{name}'" for name, size in sizes.items())
+        raise ValueError(
+            f"Give '--edge-bounds LOW HIGH' once for each column of edge values, which are "
+            f'{columns} (got {len(pairs)} for {form.num_columns} columns: {pairs})'
+        )
+    bounds, first = {}, 0
+    for name, size in sizes.items():
+        bounds[name] = pairs[first : first + size]
+        first += size
+    bins = {} if args.edge_bins is None else {'edge_bins': args.edge_bins}
+    return {'edge_bounds': bounds, **bins}
 
 
 def leave_process_group(args: argparse.Namespace) -> bool:

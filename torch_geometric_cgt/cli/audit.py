@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from torch_geometric_cgt.cli.arguments import (
     AUDIT_UNITS,
     CHECKS,
-    add_source_arguments,
-    has_source,
-    source_of,
     split_names,
 )
+from torch_geometric_cgt.cli.source_arguments import add_source_arguments, has_source, source_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,7 +8,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_geometric_cgt.cli.arguments import UNITS, add_source_arguments, has_source, source_of
+from torch_geometric_cgt.cli.arguments import (
+    UNITS,
+)
+from torch_geometric_cgt.cli.source_arguments import add_source_arguments, has_source, source_of
 from torch_geometric_cgt.errors import SourceError
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from torch_geometric_cgt.cli.arguments import (
     build_dataset,
     leave_process_group,
     secrets_notice,
-    source_of,
     split_names,
 )
+from torch_geometric_cgt.cli.source_arguments import source_of
 
 HELP = 'compare GNNs on the original, the quantized and the generated graph'
 

@@ -7,11 +7,9 @@ import json
 
 from torch_geometric_cgt.cli.arguments import (
     add_private_arguments,
-    add_source_arguments,
-    has_source,
     private_args,
-    source_of,
 )
+from torch_geometric_cgt.cli.source_arguments import add_source_arguments, has_source, source_of
 
 HELP = 'what a differentially private run would cost, without running it'
 

@@ -11,14 +11,17 @@ from torch_geometric_cgt.cli.arguments import (
     CHECKS,
     MODELS,
     add_build_arguments,
+    add_terms_arguments,
     build_dataset,
     leave_process_group,
-    source_of,
     split_names,
+    terms_of,
 )
+from torch_geometric_cgt.cli.source_arguments import source_of
 
 if TYPE_CHECKING:
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
+    from torch_geometric_cgt.release import Terms
     from torch_geometric_cgt.report.release_folder import ReleaseFolder
     from torch_geometric_cgt.report.release_page import ReleasePage
 
@@ -88,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="largest epsilon that attacks may show (default: the card's claim, or 1)",
     )
     add('--allow-unchecked', action='store_true', help='exit with 0 if a check cannot be made')
+    add_terms_arguments(parser)
     add('--out', type=Path, required=True, help='folder of the release, its page and its audit')
 
 
@@ -104,8 +108,9 @@ def run(args: argparse.Namespace) -> int:
     allowed = [*ZOO, *PLAIN] if args.zoo else list(ALL_MODELS)
     if unknown := [name for name in models if name not in allowed]:
         raise ValueError(f'Unknown models {unknown}; choose from {allowed}')
+    terms = terms_of(args)  # wrong ones are refused before the build
     folder = ReleaseFolder(args.out, _settings(args))
-    dataset = _synthesize(args, folder)
+    dataset = _synthesize(args, folder, terms)
     if dataset is None:
         return 0
     evaluation = _evaluate(args, folder, dataset, models)
@@ -126,7 +131,9 @@ def run(args: argparse.Namespace) -> int:
     return page.exit_code
 
 
-def _synthesize(args: argparse.Namespace, folder: ReleaseFolder) -> SyntheticCGTDataset | None:
+def _synthesize(
+    args: argparse.Namespace, folder: ReleaseFolder, terms: Terms
+) -> SyntheticCGTDataset | None:
     r"""Builds the dataset, or reads it, and saves the release. Returns
     :obj:`None` in all processes but the first.
     """
@@ -140,7 +147,7 @@ def _synthesize(args: argparse.Namespace, folder: ReleaseFolder) -> SyntheticCGT
             if not leave_process_group(args):
                 return None
             if not folder.release.exists():  # it appears as a whole
-                dataset.save(folder.release)
+                dataset.save(folder.release, terms=terms)
     else:
         dataset = build_dataset(args, args.seed)
         if not leave_process_group(args):

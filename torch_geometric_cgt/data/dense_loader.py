@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_geometric_cgt.data.edge_values import ATTR, WEIGHT
 from torch_geometric_cgt.data.token_trees import TokenTrees
 from torch_geometric_cgt.data.tree import TreeShape
 
@@ -28,12 +29,20 @@ class DenseBatch:
             All batches share it.
         shape (TreeShape): The geometry of the trees: :obj:`shape.parent` is
             the parent of each slot.
+        edge_tokens (torch.Tensor, optional): The edge token of each slot, for the
+            edge to its parent, ``[B, T]``; :math:`m_e` where there is no such
+            edge. (default: :obj:`None`)
+        edge_codebook (dict, optional): The :obj:`"edge_weight"`, ``[m_e]``, and the
+            :obj:`"edge_attr"`, ``[m_e]`` or ``[m_e, D]``, of each edge token, as far as
+            the release has them. All batches share it. (default: :obj:`None`)
     """
 
     tokens: Tensor
     y: Tensor
     codebook: Tensor
     shape: TreeShape
+    edge_tokens: Tensor | None = None
+    edge_codebook: dict[str, Tensor] | None = None
 
     @property
     def mask(self) -> Tensor:
@@ -52,13 +61,43 @@ class DenseBatch:
         """
         return F.embedding(self.tokens, F.pad(self.codebook, (0, 0, 0, 1)))
 
+    @property
+    def edge_weight(self) -> Tensor | None:
+        r"""The weight of the edge from each slot to its parent, ``[B, T]``, zero where
+        there is no such edge; :obj:`None` if the release has no edge weights.
+        """
+        return self._edge_values(WEIGHT)
+
+    @property
+    def edge_attr(self) -> Tensor | None:
+        r"""The attributes of the edge from each slot to its parent, ``[B, T]`` or
+        ``[B, T, D]``, zero where there is no such edge; :obj:`None` if the release has
+        no edge attributes.
+        """
+        return self._edge_values(ATTR)
+
+    def _edge_values(self, name: str) -> Tensor | None:
+        if self.edge_tokens is None or self.edge_codebook is None:
+            return None
+        if (rows := self.edge_codebook.get(name)) is None:
+            return None
+        return torch.cat([rows, torch.zeros_like(rows[:1])])[self.edge_tokens]
+
     def to(self, device: str | torch.device, non_blocking: bool = False) -> DenseBatch:
         r"""The batch on another device."""
-        moved = {
-            name: getattr(self, name).to(device, non_blocking=non_blocking)
-            for name in ('tokens', 'y', 'codebook')
-        }
-        return replace(self, **moved)
+
+        def move(tensor: Tensor) -> Tensor:
+            return tensor.to(device, non_blocking=non_blocking)
+
+        edges = self.edge_codebook
+        return replace(
+            self,
+            tokens=move(self.tokens),
+            y=move(self.y),
+            codebook=move(self.codebook),
+            edge_tokens=None if self.edge_tokens is None else move(self.edge_tokens),
+            edge_codebook=None if edges is None else {k: move(v) for k, v in edges.items()},
+        )
 
     def __len__(self) -> int:
         return self.tokens.size(0)
@@ -114,6 +153,10 @@ class DenseLoader:
         self.drop_last = drop_last
         self.generator = generator
         self.codebook = codebook if device is None else codebook.to(device)
+        self.edge_codebook = None
+        if (values := trees.edge_values) is not None:
+            taken = values.take(torch.arange(len(values)))
+            self.edge_codebook = {k: v.to(self.codebook.device) for k, v in taken.items()}
 
     def __len__(self) -> int:
         whole, rest = divmod(self.rows.numel(), self.batch_size)
@@ -137,7 +180,21 @@ class DenseLoader:
         if missing:
             tokens = F.pad(tokens, (0, 0, 0, missing), value=self.trees.num_tokens)
             y = F.pad(y, (0, missing), value=IGNORED)
-        return DenseBatch(tokens.to(device), y.to(device), self.codebook, self.trees.shape)
+        edges = self._edge_tokens(rows, missing)
+        return DenseBatch(
+            tokens.to(device),
+            y.to(device),
+            self.codebook,
+            self.trees.shape,
+            None if edges is None else edges.to(device),
+            self.edge_codebook,
+        )
+
+    def _edge_tokens(self, rows: Tensor, missing: int) -> Tensor | None:
+        if self.trees.edge_tokens is None or self.trees.edge_values is None:
+            return None
+        tokens = self.trees.edge_tokens[rows].long()
+        return F.pad(tokens, (0, 0, 0, missing), value=len(self.trees.edge_values))
 
     def __repr__(self) -> str:
         return (

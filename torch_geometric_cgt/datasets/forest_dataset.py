@@ -3,6 +3,7 @@ r"""The views of a synthetic dataset: splits, statistics, one graph, compact fea
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -92,12 +93,21 @@ class ForestDataset(Dataset):
         Only the release is read, so that the graph has the guarantees of the
         release and costs no further privacy. Where two roots ask for each
         other as children, they become neighbours. Degrees beyond the fan-out,
-        labels of neighbours and triangles are estimates.
+        labels of neighbours and triangles are estimates. Edge values are not
+        carried over, because each belongs to an edge of a tree; a warning names
+        them.
 
         Args:
             seed (int, optional): The same seed gives the same graph.
                 (default: :obj:`0`)
         """
+        if (values := self.release.trees.edge_values) is not None:
+            names = ' and '.join(f"'{name}'" for name in values.form.names)
+            warnings.warn(
+                f"The graph of 'to_graph()' has no {names}: the values of the release belong to "
+                f'edges of its trees, which dataset[0], loader() and dense_loader() have',
+                stacklevel=2,
+            )
         return join_trees(self.release.trees, self.release.codebook, seed)
 
     def split(
@@ -231,7 +241,8 @@ class ForestDataset(Dataset):
     ) -> DenseLoader:
         r"""Batches of the trees of one split as tensors of one shape, for
         :obj:`torch.compile(dynamic=False)` and the layers of
-        :mod:`torch_geometric_cgt.nn`.
+        :mod:`torch_geometric_cgt.nn`. Batches have :obj:`edge_weight` and
+        :obj:`edge_attr`, if the release has them.
 
         Args:
             split (str, optional): One of :obj:`"train"`, :obj:`"val"`,

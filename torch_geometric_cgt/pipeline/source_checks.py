@@ -89,7 +89,7 @@ def source_warnings(data: Data, root: Tensor, lost: Sequence[str]) -> list[str]:
             found[-1] += (
                 f'. For {" and ".join(edge_values)}, declare bounds that are known without reading '
                 f"the source, e.g. DifferentialPrivacy(..., edge_bounds={{'{edge_values[0]}': "
-                f'(0, 1)}})'
+                f"(0, 1)}}), or '--edge-bounds 0 1' on the command line"
             )
     source, target = data.edge_index
     num_nodes = int(data.num_nodes or 0)
