@@ -26,8 +26,7 @@ from scipy.special import log_ndtr
 from torch import Tensor
 
 from torch_geometric_cgt.models import PrivateMixing
-from torch_geometric_cgt.models.edge_counts import EdgeCaps, EdgeCounter
-from torch_geometric_cgt.models.label_scenes import as_distribution, draw_columns, label_evidence
+from torch_geometric_cgt.models.edge_counts import EdgeCaps, EdgeCounter, capped_pairs
 from torch_geometric_cgt.models.mixing import (
     LABELS,
     MUTUAL,
@@ -42,9 +41,9 @@ from torch_geometric_cgt.models.mixing import (
     shares_of_nodes,
 )
 from torch_geometric_cgt.models.noisy_tables import back_off
+from torch_geometric_cgt.models.scenes import as_distribution, draw_columns, label_evidence
 from torch_geometric_cgt.models.tree_model import STAGE, TokenGraph
 from torch_geometric_cgt.privacy import Entry, Gaussian, Queries
-from torch_geometric_cgt.privacy.capped_counts import capped_pairs
 from torch_geometric_cgt.privacy.noise import _bernoulli_exp, _uniform
 from torch_geometric_cgt.privacy.units import HISTOGRAM
 

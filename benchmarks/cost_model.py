@@ -2,14 +2,16 @@ r"""What a build costs, by formula: seconds and memory per phase as a function o
 
     python benchmarks/cost_model.py --cells docs/results/scaling.jsonl
     python benchmarks/cost_model.py --nodes 1e9 --edges 2e10 --features 128 --classes 40 --gpus 8
+    python benchmarks/cost_model.py --nodes 1.11e8 --edges 3.23e9 --classes 172 --processes 64
 
-The first form puts prediction and measurement of each phase side by side, the second predicts.
+The first form puts prediction and measurement of each phase side by side. The second predicts. The
+third says what each of several processes computes, holds and sends.
 ``docs/scaling.md`` explains the formulas. Seconds are processor seconds of the cores that measured;
 those of fit and sample are floating-point operations by the speed of the device.
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log10, prod
 from pathlib import Path
 
@@ -27,6 +29,11 @@ CHOOSE = 1.2e-6  # seconds per sampled tree and square root of the number of clu
 SCENE_ROW = 1.4e-4  # seconds per root
 CALIBRATE, CALIBRATION_ROOTS = 15.0, 4_000  # seconds of linear models, and roots that are drawn
 LIBRARIES = 0.45  # GB
+COMPONENTS, COLUMNS, STEPS = 64, 8, 13  # of quantization and scenes; steps with the first split
+ROUND = 0.4  # GB of rows that are on the way, and of the flows of a cell
+WEIGHTS_PER_CLUSTER = 110
+BATCH = 128  # trees of a step per process
+MESSAGES = 0.3e9  # bytes per second between processes of one machine that was busy
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,53 @@ def gigabytes(graph: Graph) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True)
+class Cost:
+    r"""What a phase costs one of several processes."""
+
+    seconds: float
+    gigabytes: float  # beside mapped files
+    moved: float = 0.0  # GB that the process sends
+
+
+def costs(graph: Graph, processes: int, roots: float, flops: float = CORE_FLOPS) -> dict[str, Cost]:
+    r"""The cost of each phase for each process; fit and sample at the speed of one process."""
+    n, p, m, wide = graph.nodes, processes, graph.clusters, COMPONENTS + graph.classes
+    alone = seconds(replace(graph, nodes=roots), flops)  # what depends on the roots only
+    rows = min(n, TRIAL_ROWS)
+    assign = graph.trials * ASSIGN * n * rows / graph.k * wide if n > rows else 0.0
+    trials = -(-graph.trials // p) * (cluster(rows) + PROBE)
+    away = (p - 1) / p
+    sums = 8e-9 * m * wide
+    quantize = Cost(
+        (cluster(n) + assign) / p + trials,
+        LIBRARIES
+        + n / p * (8 * COMPONENTS + 12 * graph.classes) * 1e-9
+        + 3 * sums
+        + 24e-9 * n
+        + ROUND,
+        STEPS * (n / p * away * (4 * wide + 16) * 1e-9 + 2 * sums) if p > 1 else 0.0,
+    )
+    scenes = Cost(
+        (graph.classes / 13 + 128 * SMOOTH * graph.edges * roots / n + SCENE_ROW * roots) / p,
+        LIBRARIES
+        + (roots / p * (8 * COMPONENTS + 12 * graph.classes) + n / p * 4 * COMPONENTS) * 1e-9
+        + n * (4 * COLUMNS + 16) * 1e-9,
+        n / p * 4e-9 * COMPONENTS * (p - 1),
+    )
+    weights = 4e-9 * (1.2e6 + WEIGHTS_PER_CLUSTER * m)
+    steps = (graph.trees or roots) / (BATCH * p)
+    in_memory = LIBRARIES + 16e-9 * n
+    return {
+        'quantize': quantize,
+        'find_scenes': scenes,
+        'encode': Cost(alone['encode'], in_memory + roots * 24e-9),
+        'fit': Cost(alone['fit'] / p, in_memory + 5 * weights, 2 * weights * steps * away),
+        'match_views': Cost(alone['match_views'], in_memory + 1.2),
+        'sample': Cost(alone['sample'] / p, in_memory + roots * 24e-9 + 1.8),
+    }
+
+
 def measured(cell: dict) -> tuple[Graph, dict[str, float]]:
     r"""The graph of a cell, and its processor seconds; a short fit as if it were whole."""
     features, classes = {'arxiv': (128, 40), 'products': (100, 47)}[cell['graph']]
@@ -141,6 +195,8 @@ def main() -> None:
     parser.add_argument('--fan-outs', type=int, nargs='+', default=[5, 5])
     parser.add_argument('--trees', type=float, default=0.0, help='that are fitted (default: nodes)')
     parser.add_argument('--gpus', type=int, default=8)
+    parser.add_argument('--processes', type=int, default=0, help='cost of each of so many')
+    parser.add_argument('--roots', type=float, default=0.0, help='labelled nodes (default: nodes)')
     args = parser.parse_args()
     if args.cells:
         compare(read_cells(args.cells))
@@ -154,6 +210,14 @@ def main() -> None:
         tuple(args.fan_outs),
         args.trees,
     )
+    if args.processes:
+        for phase, cost in costs(graph, args.processes, args.roots or args.nodes).items():
+            sent = cost.moved * 1e9 / MESSAGES / 3600
+            print(
+                f'{phase:12} {cost.seconds / 3600:9.2f} hours of one core, and {sent:6.2f} of '
+                f'messages ({cost.moved:8.1f} GB), {cost.gigabytes:8.1f} GB of memory'
+            )
+        return
     memory = gigabytes(graph)
     for phase, value in seconds(graph, GPU_FLOPS * args.gpus).items():
         print(f'{phase:12} {value / 3600:10,.2f} hours  {memory[phase]:10,.1f} GB')

@@ -173,10 +173,10 @@ MUTATIONS = [
     ),
     Mutation(
         'no clipping of rows',
-        'privacy/mechanisms.py',
+        'privacy/queries.py',
         'scale = (bound / norms.clamp(min=1e-300)).clamp(max=1.0) * MARGIN / grid',
         'scale = torch.full_like(norms, MARGIN / grid)',
-        'tests/privacy/test_mechanisms.py',
+        'tests/privacy/test_queries.py',
     ),
     Mutation(
         'rows are not divided by their length, and not clipped',
@@ -240,7 +240,7 @@ MUTATIONS = [
         'sampler/stable_edges.py',
         'pairs, keyed_hash(pairs, key), num_nodes',
         'pairs, np.random.default_rng(key).permutation(pairs.size(1)), num_nodes',
-        'tests/sampler/test_stable_edges.py tests/privacy/test_stability.py',
+        'tests/sampler/test_stable_edges.py tests/privacy/test_units.py',
         (('epsilon', 60.0), ('unit', 'edge'), ('form', 'histograms')),
     ),
     Mutation(

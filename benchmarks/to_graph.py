@@ -33,7 +33,7 @@ from torch_geometric_cgt.benchmark.graph_statistics import (
 from torch_geometric_cgt.benchmark.joined_graph import graph_scores
 from torch_geometric_cgt.benchmark.measure_cell import load_graph
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.report.joined_tables import NAMES
+from torch_geometric_cgt.report.zoo_tables import STATISTIC_NAMES
 from torch_geometric_cgt.utils.files import write_text
 
 RESULTS = Path(__file__).parents[1] / 'docs' / 'results'
@@ -46,7 +46,9 @@ TITLES = {
     'DC-SBM': 'DC-SBM',
     'configuration': 'Configuration model',
 }
-COMPARED = [name for name in NAMES if name not in ('num_nodes', 'num_edges', 'max_degree')]
+COMPARED = [
+    name for name in STATISTIC_NAMES if name not in ('num_nodes', 'num_edges', 'max_degree')
+]
 TEXT = """\
 # Joined trees, measured
 
@@ -127,7 +129,10 @@ def latest(cells: list[dict]) -> list[dict]:
 def table(cells: list[dict]) -> list[str]:
     r"""The lines of the table of one source: means over seeds."""
     kinds = [kind for kind in TITLES if any(cell['kind'] == kind for cell in cells)]
-    rows = [(NAMES[key], [_mean(cells, k, 'statistics', key) for k in kinds]) for key in COMPARED]
+    rows = [
+        (STATISTIC_NAMES[key], [_mean(cells, k, 'statistics', key) for k in kinds])
+        for key in COMPARED
+    ]
     rows += [(model, [_mean(cells, k, 'scores', model) for k in kinds]) for model in MODELS]
     gaps = [[abs(v - values[0]) for v in values[1:]] for _, values in rows[-len(MODELS) :]]
     if all(None not in values for _, values in rows[-len(MODELS) :]):

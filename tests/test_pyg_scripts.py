@@ -103,10 +103,10 @@ def test_a_script_learns_as_much_on_a_release_of_digits(name, scripts, tmp_path_
     if not folder.exists():
         from torch_geometric_cgt.datasets import Digits
 
-        SyntheticCGTDataset(Digits(), k=30, root=tmp_path_factory.mktemp('root')).save(folder)
+        root = tmp_path_factory.mktemp('root')
+        SyntheticCGTDataset(Digits(), k=30, num_samples=600, root=root).save(folder)
     script = load(FOLDER / f'{name}.py')
-    source, release = (
-        script.main([*where, '--epochs', '30'])
-        for where in (['--source', 'Digits'], ['--release', str(folder)])
+    source, release = (  # with fewer epochs than the script's own, most do not converge
+        script.main(where) for where in (['--source', 'Digits'], ['--release', str(folder)])
     )
     assert release > 0.5 and abs(source - release) < 0.25

@@ -30,7 +30,7 @@ TESTED_ELSEWHERE = {
     'audit/audit_run.py': 'audit/test_release_audit.py runs all checks',
     'cli/evaluate.py': 'cli/test_synthesize.py runs it on builds and releases',
     'nn/children.py': 'nn/test_cgt_generator.py runs both forms of siblings',
-    'release/first_wording.py': 'release/test_format_1.py compares cards with its sentences',
+    'release/wording.py': 'release/test_format_1.py compares cards with its sentences',
 }
 
 

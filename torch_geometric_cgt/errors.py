@@ -40,6 +40,8 @@ class NotFiniteError(CGTError):
 class DistributedError(CGTError):
     r"""The processes of a distributed run do not match, or one of them failed."""
 
+    known_to_all = False  # whether all processes raise it, so that none of them waits
+
 
 class LedgerError(CGTError):
     r"""A privacy ledger is incomplete, was altered, or cannot compute the requested total."""
@@ -47,3 +49,11 @@ class LedgerError(CGTError):
 
 class BudgetError(CGTError, ValueError):
     r"""A privacy budget cannot be met, or is so small that results would be pure noise."""
+
+
+class OutOfTime(CGTError, TimeoutError):
+    r"""A run did not finish within its limit of time."""
+
+
+class OutOfMemory(CGTError, MemoryError):
+    r"""A run exceeded its limit of memory, or memory could not be allocated."""

@@ -1,19 +1,37 @@
+"""The number of source nodes behind codewords, paths and edge values."""
+
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from tests.helpers.attacked import records, trees
 from tests.helpers.cards import measured
-from torch_geometric_cgt.audit.anonymity import NAMES, check_groups, path_support
+from tests.helpers.edge_values import valued_graph
+from torch_geometric_cgt.audit.anonymity import NAMES, check_edge_values, check_groups, path_support
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING, UNCHECKED, WITHIN
+from torch_geometric_cgt.audit.neighbours import neighbour_of
+from torch_geometric_cgt.data import EdgeValues
+from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.quantizer import cluster_means, protected_means
 from torch_geometric_cgt.quantizer.protected_means import unsupported
 from torch_geometric_cgt.release.card import Card
+from torch_geometric_cgt.transforms.edge_codebook import fit_edge_codebook
 
 X = torch.tensor([[0.0], [2.0], [4.0], [10.0], [12.0], [14.0]])
 DATA = Data(x=X, y=torch.tensor([0, 1, 0, 1, 1, 1]))
 CLUSTER = torch.tensor([0, 0, 0, 1, 1, 1])
 CODEBOOK = torch.tensor([[2.0], [12.0]])
+# Three words in two groups of four: 'a' in all rows, 'b' in two of the first, 'c' in one of each.
+WORDS = torch.tensor(
+    [[1.0, 1, 0], [1, 1, 0], [1, 0, 1], [1, 0, 0]] + [[1.0, 0, 1]] + [[1, 0, 0]] * 3
+)
+GROUP = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+# Two roots with label 0, one of them drawn differently a second time.
+SOURCE = records([[[0, 1, 2, 2, 3], [0, 1, 3, 2, 3]], [[0, 1, 2, 2, 3], [0, 2, 3, 3, 3]]], [0, 0])
+K = 10
+VALUED = check_source(valued_graph())
+EDGES = VALUED.data.edge_index
+FOUND = fit_edge_codebook(VALUED.edge_values(), EDGES, 120, K)
 
 
 def card(k=3, cluster=CLUSTER, **changes) -> Card:
@@ -49,13 +67,6 @@ def test_a_codeword_without_a_node_fails():
 def test_a_codeword_that_is_a_node_fails():
     found = verdicts(card(), torch.tensor([[4.0], [12.0]]), DATA, CLUSTER)
     assert found['Codewords are means'] == ABOVE and found['Size of groups'] == NOTHING
-
-
-# Three words in two groups of four: 'a' in all rows, 'b' in two of the first, 'c' in one of each.
-WORDS = torch.tensor(
-    [[1.0, 1, 0], [1, 1, 0], [1, 0, 1], [1, 0, 0]] + [[1.0, 0, 1]] + [[1, 0, 0]] * 3
-)
-GROUP = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
 
 
 def check_words(codebook, **facts):
@@ -106,10 +117,6 @@ def test_without_groups_nothing_is_checked_and_it_says_so():
     assert check.verdict == ABOVE
 
 
-# Two roots with label 0, one of them drawn differently a second time.
-SOURCE = records([[[0, 1, 2, 2, 3], [0, 1, 3, 2, 3]], [[0, 1, 2, 2, 3], [0, 2, 3, 3, 3]]], [0, 0])
-
-
 def test_support_by_hand():
     generated = trees([[0, 1, 2, 2, 3], [0, 1, 3, 3, 3], [1, 3, 3, 3, 3]], [0, 0, 0])
     found = path_support(generated, SOURCE, k=2)
@@ -136,3 +143,51 @@ def test_rare_paths_are_a_finding_and_above_the_limit_only_with_a_promise():
     assert unseen.check().verdict == NOTHING  # nobody has it
     assert found.check(2).verdict == NOTHING and found.check(3, 'here').verdict == ABOVE
     assert found.check(3, 'here').value == 2.0 and found.check(3, 'here').origin == 'here'
+
+
+def edge_verdicts(values=FOUND.values, token=FOUND.token, k=K, reached=None):
+    facts = {
+        **FOUND.values.form.to_dict(),
+        'num_values': len(values),
+        'k': k,
+        'k_reached': int(FOUND.support.min()) if reached is None else reached,
+    }
+    groups = dict.fromkeys(('homogeneous', 'l_reached', 't_closeness', 'task_weight'), 0)
+    card = Card('k-anonymity', 12, k=k, k_reached=k, **groups, unique_share=0.0, edges=facts)
+    return [check.verdict for check in check_edge_values(card, values, VALUED, token)]
+
+
+def test_true_promises_about_edge_values_pass():
+    assert edge_verdicts() == [NOTHING, NOTHING]
+
+
+def test_a_value_of_one_edge_is_found():
+    table = FOUND.values.table.clone()
+    table[0] = VALUED.edge_values().table[(FOUND.token == 0).nonzero()[0, 0]]
+    assert edge_verdicts(EdgeValues(table, FOUND.values.form)) == [NOTHING, ABOVE]
+
+
+def test_a_group_of_one_node_is_found():
+    token = FOUND.token.clone()
+    own = (EDGES == 5).any(dim=0)
+    token[own] = len(FOUND.values)
+    words = EdgeValues(torch.cat([FOUND.values.table, FOUND.values.table[:1]]), FOUND.values.form)
+    assert edge_verdicts(words, token)[0] == ABOVE
+
+
+def test_a_wrong_statement_is_found_and_nothing_is_claimed_without_groups():
+    assert edge_verdicts(k=500)[0] == ABOVE
+    assert edge_verdicts(reached=99)[0] == ABOVE
+    assert edge_verdicts(token=None) == [UNCHECKED, UNCHECKED]
+
+
+@pytest.mark.parametrize('unit', ['node', 'attributes', 'edge', 'frozen_record'])
+def test_neighbouring_sources_keep_the_values_of_their_edges(unit):
+    which = EDGES[:, :1].t() if unit == 'edge' else EDGES[0, :1]
+    other = neighbour_of(VALUED, unit, which).data
+    assert other.edge_attr.size(0) == other.num_edges <= VALUED.data.num_edges
+    known = {
+        (u, v): w for u, v, w in zip(*EDGES.tolist(), VALUED.data.edge_weight.tolist(), strict=True)
+    }
+    for u, v, w in zip(*other.edge_index.tolist(), other.edge_weight.tolist(), strict=True):
+        assert known[u, v] == w

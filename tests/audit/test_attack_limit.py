@@ -3,7 +3,7 @@ import math
 import pytest
 
 from torch_geometric_cgt.audit.attack_limit import Limit
-from torch_geometric_cgt.audit.one_run import ClaimFamily, GaussianFamily
+from torch_geometric_cgt.audit.epsilon_bounds import ClaimFamily, GaussianFamily
 from torch_geometric_cgt.privacy import Entry, Gaussian, Ledger
 from torch_geometric_cgt.release.card import Card
 

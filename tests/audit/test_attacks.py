@@ -9,7 +9,7 @@ import torch
 from tests.helpers.attacked import CONFIG, ignore, memorise, noisy_histogram, source
 from torch_geometric_cgt.audit import Limit, audit_build, audit_canaries
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING, WITHIN, strongest
-from torch_geometric_cgt.audit.one_run import ClaimFamily
+from torch_geometric_cgt.audit.epsilon_bounds import ClaimFamily
 from torch_geometric_cgt.pipeline import KAnonymity
 
 LIMIT = Limit(1.0, 0.0, '')

@@ -14,7 +14,7 @@ from torch_geometric_cgt import FitConfig, KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.audit import CHECKS, LedgerAnswer, find_build, run_audit
 from torch_geometric_cgt.audit.audit_run import AuditRun
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING, UNCHECKED
-from torch_geometric_cgt.audit.member_split import split_members
+from torch_geometric_cgt.audit.neighbours import split_members
 from torch_geometric_cgt.audit.replay import Replayed
 from torch_geometric_cgt.errors import CorruptFileError, SourceError
 from torch_geometric_cgt.pipeline.source import check_source

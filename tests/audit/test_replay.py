@@ -15,7 +15,7 @@ from torch_geometric_cgt.audit.replay import replay_of
 from torch_geometric_cgt.audit.sensitivity import largest_changes
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.pipeline import DifferentialPrivacy
-from torch_geometric_cgt.pipeline.pipeline import BuildConfig
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.privacy import queries
 from torch_geometric_cgt.privacy.noise import discrete_gaussian
 

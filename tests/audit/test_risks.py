@@ -1,4 +1,4 @@
-"""Singling out, linkability and inference: of a release of records, and of another one."""
+"""The risks of WP216, and guesses of attributes by Bayes' rule."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from tests.helpers.attacked import records, trees
 from tests.helpers.trees import random_trees
 from torch_geometric_cgt.audit import Limit
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING
-from torch_geometric_cgt.audit.risks import _matches, measure_risks
+from torch_geometric_cgt.audit.risks import _matches, guess_cluster, guess_label, measure_risks
 from torch_geometric_cgt.data import TreeShape
 
 SHAPE = TreeShape((3, 2))
@@ -59,3 +59,24 @@ def test_statements_are_counted_with_their_repeats():
     needed[1, 1], needed[2, 1], needed[2, 2] = 2, 1, 1
     label, root = torch.zeros(3).long(), torch.zeros(3).long()
     assert _matches(shown, label, root, needed).tolist() == [2, 1, 1]
+
+
+def test_labels_are_guessed_from_trees():
+    released = trees([[0, 1, 1, 1, 1]] * 5 + [[0, 2, 2, 2, 2]] * 5, [0] * 5 + [1] * 5)
+    found = guess_label(released, records([[0, 1, 1, 1, 1], [0, 2, 2, 2, 2]], [1, 0]))
+    assert found.tolist() == [0, 1]
+
+
+def test_clusters_are_guessed_from_label_and_neighbours():
+    released = trees(
+        [[0, 1, 1, 1, 1]] * 5 + [[2, 2, 2, 2, 2]] * 5 + [[1, 1, 1, 1, 1]] * 5,
+        [0] * 10 + [1] * 5,
+    )
+    known = records([[2, 1, 1, 1, 1], [0, 2, 2, 2, 2], [0, 1, 1, 1, 1]], [0, 0, 1])
+    # what stands at the root does not matter, the label does
+    assert guess_cluster(released, known).tolist() == [0, 2, 1]
+
+
+def test_a_label_that_was_not_released_is_not_guessed():
+    released = trees([[0, 1, 1, 1, 1]], [0])
+    assert guess_cluster(released, records([[0, 1, 1, 1, 1]], [1])).tolist() == [-1]

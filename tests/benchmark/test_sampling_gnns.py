@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from tests.helpers.trees import SHAPE, encoded, random_tokens
 from torch_geometric_cgt.benchmark import GNNConfig, make_gnn
+from torch_geometric_cgt.benchmark.convs import parents_with_children
 from torch_geometric_cgt.benchmark.gnn_training import evaluate_gnn, gnn_accuracy, train_gnn
-from torch_geometric_cgt.benchmark.gnns import parents_with_children
 from torch_geometric_cgt.benchmark.sampling_gnns import (
     adjacency,
     estimator_variance,

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.edge_values import SIZE, valued_graph
 from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import DifferentialPrivacy, FitConfig
-from torch_geometric_cgt.audit import CHECKS, member_split
+from torch_geometric_cgt.audit import CHECKS, neighbours
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.experiments import EXPERIMENTS
 from torch_geometric_cgt.cli import arguments, source_arguments
@@ -24,7 +24,7 @@ OWNED = {
     'MODELS': MODELS,
     'EXPERIMENTS': {e.name: e.scenario for e in EXPERIMENTS.values()},
     'CHECKS': CHECKS,
-    'AUDIT_UNITS': member_split.UNITS,
+    'AUDIT_UNITS': neighbours.SPLIT_UNITS,
     'UNITS': UNITS,
     'FORMS': FORMS,
     'PRECISIONS': PRECISIONS,

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import torch
 
 from tests.helpers.sources import Tiny
 from torch_geometric_cgt import SyntheticCGTDataset, benchmark
@@ -121,7 +122,9 @@ def test_an_attack_above_the_limit_ends_with_one(made, tmp_path, capsys):
     audit['checks'][0]['verdict'] = 'above the limit'
     path.write_text(json.dumps(audit))
     assert command(folder, *MADE) == 1
-    assert 'Verdict: do not publish' in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert 'Verdict: do not publish' in shown
+    assert f'\nDo not publish: {folder / "out" / "release"}\n' in shown and '\nPublish' not in shown
     assert 'Do not publish.' in (folder / 'out' / 'release.html').read_text()
 
 
@@ -159,17 +162,47 @@ def test_wrong_arguments_leave_no_folder(tmp_path, capsys):
     assert "Name the graph to release: '--source'" in capsys.readouterr().err
 
 
-def test_two_tables_are_enough(tmp_path, cheap):
+def test_splits_without_test_nodes_are_refused_before_the_build(tmp_path, monkeypatch, capsys):
+    source = Tiny(num_nodes=60, num_edges=200)
+    source._data.train_mask = torch.ones(60, dtype=torch.bool)
+    monkeypatch.setitem(sources.SOURCES, 'Tiny', lambda: source)
+    assert command(tmp_path, '--k', 10) == 2
+    assert "is in 'test_mask', so that GNNs cannot be compared" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_tables_are_enough(tmp_path, cheap, capsys):
     graph = Tiny(num_nodes=60, num_edges=200)[0]
     table = enumerate(zip(graph.x.tolist(), graph.y.tolist(), strict=True))
-    rows = [f'p{i},{x[0]:.3f},{x[1]:.3f},{y}' for i, (x, y) in table]
+    rows = [f'p{i},{x[0]:.3f},{x[1]:.3f},class {y}' for i, (x, y) in table]
     (tmp_path / 'nodes.csv').write_text('\n'.join(['id,a,b,y', *rows]))
     pairs = [f'p{a},p{b}' for a, b in graph.edge_index.t().tolist()]
     (tmp_path / 'edges.csv').write_text('\n'.join(['source,target', *pairs]))
     tables = [f'--{name}={tmp_path / name}.csv' for name in ('nodes', 'edges')]
     words = [*tables, '--label', 'y', '--name', 'People', '--k', '10', *BUILD[2:]]
+    words.append('--publish-class-names')
     out = tmp_path / 'out'
     assert main(['release', *words, '--root', str(tmp_path / 'root'), '--out', str(out)]) == 0
     content = json.loads((out / 'release.json').read_text())
     assert content['source'] == 'People' and '--label y' in content['commands']['audit']
     assert f'--nodes {tmp_path / "nodes.csv"}' in content['commands']['audit']
+    assert SyntheticCGTDataset.load(out / 'release').class_names[1] == 'class 1'
+    assert 'Names of labels, by choice: class 0, class 1' in (out / 'release.html').read_text()
+    assert main(['verify', str(out / 'release')]) == 0
+    assert '1 = class 1' in capsys.readouterr().out
+
+
+def test_names_of_labels_need_names(tmp_path, capsys):
+    assert command(tmp_path, '--k', 10, '--publish-class-names') == 2
+    assert "is for tables, whose labels have names (got 'Tiny')" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('inside', ['', 'report/new'])
+def test_a_report_is_not_written_into_a_release(made, inside, capsys):
+    release, before = made[0] / 'out' / 'release', sorted((made[0] / 'out' / 'release').iterdir())
+    out = ['--out', str(release / inside)]
+    assert main(['audit', str(release), '--source', 'Tiny', *out]) == 2
+    assert 'which may be published' in capsys.readouterr().err
+    assert main(['evaluate', '--release', str(release), '--source', 'Tiny', *out]) == 2
+    assert sorted(release.iterdir()) == before

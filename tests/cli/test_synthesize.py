@@ -10,7 +10,7 @@ from tests.helpers.builds import builds
 from torch_geometric_cgt import FitConfig, KAnonymity, datasets
 from torch_geometric_cgt.benchmark import ZooConfig
 from torch_geometric_cgt.cli import main
-from torch_geometric_cgt.cli.arguments import add_build_arguments, promise_of
+from torch_geometric_cgt.cli.arguments import add_build_arguments, generator_of, promise_of
 
 
 def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypatch):
@@ -188,3 +188,32 @@ def test_flags_of_the_fit_arrive(quick, tmp_path, monkeypatch):
         checkpoint_minutes=1.0,
         resume=False,
     )
+
+
+def test_another_generator_is_chosen_by_name(tmp_path, capsys):
+    """The release of a Markov model, which evaluates as any other, and wrong names."""
+    arguments = '--source Digits --quiet --num-neighbors 2 2 --task-weight 0'.split()
+    arguments += ['--root', str(tmp_path / 'root'), '--generator']
+    assert main(['synthesize', *arguments, 'ngram', '--out', str(tmp_path / 'release')]) == 0
+    assert 'NGram' in capsys.readouterr().out
+    card = json.loads((tmp_path / 'release' / 'card.json').read_text())
+    assert card['parameters']['generator']['model'] == 'NGram'
+    for wrong, message in (('Markov', 'Unknown model'), ('NGram+view', 'NAME+tilt')):
+        assert main(['synthesize', *arguments, wrong, '--out', str(tmp_path / 'wrong')]) != 0
+        assert message in capsys.readouterr().err
+    assert len(builds(tmp_path / 'root')) == 1
+
+
+def test_options_of_generators():
+    def chosen(*words):
+        parser = argparse.ArgumentParser()
+        add_build_arguments(parser)
+        return generator_of(parser.parse_args(words))
+
+    assert chosen() == {} and chosen('--generator', 'CGT') == {}
+    assert chosen('--generator', 'cgt', '--num-scenes', '4') == {'num_scenes': 4}
+    assert chosen('--generator', 'NGram+tilt') == {'model': 'NGram', 'tilt': True}
+    assert chosen('--generator', 'Diffusion', '--num-scenes', '0') == {
+        'model': 'Diffusion',
+        'num_scenes': 0,
+    }

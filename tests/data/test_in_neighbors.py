@@ -1,7 +1,7 @@
 import torch
 
-from torch_geometric_cgt.data import InNeighbors
-from torch_geometric_cgt.data.in_neighbors import smooth
+from torch_geometric_cgt.data import InNeighbors, in_neighbors
+from torch_geometric_cgt.data.in_neighbors import average_rows, smooth
 
 
 def test_edges_of_rows_and_of_a_subgraph():
@@ -30,3 +30,20 @@ def test_smoothing_by_hand():
     nobody = InNeighbors.from_edge_index(edge_index[:, :0], 3)
     assert torch.equal(smooth(z, nobody), z)
     assert smooth(z, None) is z
+
+
+def test_edges_into_some_nodes_and_averages_over_them(monkeypatch):
+    monkeypatch.setattr(in_neighbors, 'BLOCK_EDGES', 7)
+    monkeypatch.setattr(in_neighbors, 'BLOCK_NODES', 3)
+    rng = torch.Generator().manual_seed(0)
+    edges = torch.randint(20, (2, 90), generator=rng)
+    whole, node = InNeighbors.from_edge_index(edges, 20), torch.tensor([3, 4, 11, 19])
+    some = InNeighbors.into(edges, 20, node)
+    assert torch.equal(some.rows(node).source, whole.rows(node).source)
+    assert some.source.numel() == int(whole.degree(node).sum())  # and no other edge
+
+    z = torch.randn(5, 4, generator=rng)
+    row = torch.randint(5, (20,), generator=rng)
+    expected = smooth(z[row], whole, 1)[node]
+    assert torch.allclose(average_rows(z, whole, node, row), expected, atol=1e-6)
+    assert torch.allclose(average_rows(z[row], some, node), expected, atol=1e-6)

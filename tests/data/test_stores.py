@@ -1,6 +1,11 @@
+import ctypes
+import gc
+import sys
+
 import pytest
 import torch
 from torch_geometric.data import TensorAttr
+from torch_geometric.loader import NeighborLoader
 
 from tests.helpers.trees import random_trees, two_trees
 from torch_geometric_cgt.data import (
@@ -11,6 +16,8 @@ from torch_geometric_cgt.data import (
     TreeShape,
     root_nodes,
 )
+from torch_geometric_cgt.sampler import TreeNeighborSampler
+from torch_geometric_cgt.utils import files
 
 
 def some_trees(fan_outs, n=50, num_tokens=4):
@@ -72,3 +79,56 @@ def test_roots_of_a_split():
     assert root_nodes(forest, 'all').tolist() == [0, 3]
     with pytest.raises(ValueError, match="'nope'"):
         root_nodes(forest, 'nope')
+
+
+def worker_memory(batch):
+    """Adds the memory of the worker that made a batch, in bytes: what it alone has, and what it has
+    that is not a part of a file, with what it shares with the main process.
+    """
+    with open('/proc/self/smaps_rollup') as file:
+        sizes = {line.split()[0]: 1024 * int(line.split()[1]) for line in list(file)[1:]}
+    batch.own = sizes['Private_Clean:'] + sizes['Private_Dirty:']
+    batch.unmapped = sizes['Anonymous:']
+    return batch
+
+
+def return_freed_memory():
+    """Gives memory that was freed back to the system: glibc keeps up to 32 MiB of it per block, which workers
+    would inherit and :meth:`worker_memory` would count.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)
+    if trim is not None:
+        trim(0)
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
+def test_workers_map_a_release_and_copy_none_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, 'MAP_ABOVE', 0)
+    tree, memory, sizes = some_trees([5, 5], 1000).tokens, [], [2, 400]
+    for repeats in sizes:
+        path = tmp_path / f'{repeats}.safetensors'
+        files.write_tensors(path, {'tokens': tree.repeat(repeats, 1)})
+        tokens = files.read_tensors(path)['tokens']
+        n = len(tokens)
+        trees = TokenTrees(tokens, torch.zeros(n), torch.ones(n).byte(), 4, 1, TreeShape.of([5, 5]))
+        forest = LazyForest.of(trees)
+        stores = CodebookFeatureStore(forest, torch.eye(4)), ForestGraphStore(forest)
+        loader = NeighborLoader(
+            stores,
+            num_neighbors=[5, 5],
+            neighbor_sampler=TreeNeighborSampler(stores, [5, 5]),
+            input_nodes=forest.root[-2000:],
+            batch_size=250,
+            num_workers=2,
+            transform=worker_memory,
+        )
+        return_freed_memory()
+        batches = list(loader)
+        assert sum(batch.batch_size for batch in batches) == 2000
+        memory.append([max(batch[name] for batch in batches) for name in ('own', 'unmapped')])
+    grown = tree.numel() * tree.element_size() * (sizes[1] - sizes[0])
+    own, unmapped = (large - small for small, large in zip(*memory, strict=True))
+    assert grown > 45_000_000
+    assert own < 0.1 * grown
+    assert unmapped < 0.5 * grown  # includes the first node of each tree, which workers share

@@ -53,6 +53,13 @@ def test_children_of_a_slot_are_a_range_of_slots():
         assert list(range(int(begin[slot]), int(end[slot]))) == expected
 
 
+def test_values_of_parents_need_no_index():
+    for fan_outs in ([3], [2, 3, 1]):
+        shape = TreeShape.of(fan_outs)
+        value = torch.arange(2 * shape.num_slots).view(2, -1)
+        assert torch.equal(shape.parent_values(value), value[:, shape.parent[1:]])
+
+
 def test_forest_by_hand():
     data = two_trees().to_data(torch.tensor([[10.0], [20.0]]))
     assert data.x.view(-1).tolist() == [10, 20, 20, 20]

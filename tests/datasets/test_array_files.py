@@ -12,8 +12,14 @@ from torch_geometric.datasets import KarateClub
 from torch_geometric.io import read_npz
 
 from tests.helpers.tables import own_graph, write_npz, write_pt
-from torch_geometric_cgt.datasets.array_files import read_npz_graph, read_pt_graph
+from torch_geometric_cgt.datasets.array_files import (
+    read_npy_folder,
+    read_npz_graph,
+    read_pt_graph,
+)
+from torch_geometric_cgt.datasets.source_kinds import open_source
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.pipeline import check_source
 
 
 def assert_own(data):
@@ -156,3 +162,48 @@ def test_classes_that_pyg_allows_stay_allowed(tmp_path):
     assert Data in before
     read_pt_graph(write_pt(tmp_path / 'g.pt', own_graph()))
     assert set(torch.serialization.get_safe_globals()) == set(before)
+
+
+def write_npy(folder, data):
+    for name, value in data.to_dict().items():
+        np.save(folder / f'{name}.npy', value.numpy())
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.float32, torch.float64])
+def test_arrays_of_a_folder_are_mapped(tmp_path, dtype):
+    expected = own_graph()
+    expected.x = expected.x.to(dtype)
+    write_npy(tmp_path, expected)
+    data, reading = read_npy_folder(tmp_path)
+    for name, value in expected.to_dict().items():
+        assert torch.equal(data[name], value), name
+    assert ('array', 'y', '[120], int64') in reading.rows()
+    # A page that is read again shows what another program has written there in the meantime.
+    on_disk = np.load(tmp_path / 'edge_index.npy', mmap_mode='r+')
+    on_disk[0, 0] = 77
+    on_disk.flush()
+    assert int(data.edge_index[0, 0]) == 77
+    data.x[0, 0] = 5.0  # and nothing that is changed here reaches the file
+    assert np.load(tmp_path / 'x.npy')[0, 0] == expected.x[0, 0].item()
+
+
+def test_a_mapped_graph_is_a_source_that_is_not_copied(tmp_path):
+    write_npy(tmp_path, own_graph())
+    source = open_source(tmp_path, name='Mine')
+    assert source.name == 'Mine' and source.num_classes == 3
+    assert source[0].x.data_ptr() == source[0].x.data_ptr()
+    checked = check_source(source).data
+    assert checked.x.data_ptr() == source[0].x.data_ptr()
+    assert checked.edge_index.data_ptr() == source[0].edge_index.data_ptr()
+    with pytest.raises(SourceError, match='both directions'):
+        open_source(tmp_path, directed=False)
+
+
+def test_a_folder_of_objects_or_without_edges_is_refused(tmp_path):
+    write_npy(tmp_path, own_graph())
+    (tmp_path / 'edge_index.npy').unlink()
+    with pytest.raises(SourceError, match=r"no array \['edge_index'\]"):
+        read_npy_folder(tmp_path)
+    np.save(tmp_path / 'edge_index.npy', np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(SourceError, match=r'edge_index\.npy.* not a readable'):
+        read_npy_folder(tmp_path)

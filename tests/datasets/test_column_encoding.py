@@ -90,3 +90,20 @@ def test_few_values_are_categories_even_if_each_is_in_one_row():
 def test_wrong_options(options):
     with pytest.raises(ValueError, match=f"'{next(iter(options))}' must be"):
         EncodingOptions(**options)
+
+
+@pytest.mark.parametrize(
+    'cell, message',
+    [
+        ('heavy', "has numbers and text, e.g. 'heavy': correct these cells"),
+        ('1e999', "has numbers and text, e.g. '1e999'"),
+    ],
+)
+def test_text_among_numbers_is_shown(cell, message):
+    with pytest.raises(SourceError, match=message):
+        encode({'c': [*(f'0.{i}' for i in range(120)), cell]})
+
+
+def test_a_decimal_comma_is_named():
+    with pytest.raises(SourceError, match=r"decimal comma, e.g. '0,100': write them with a point"):
+        encode({'c': [f'0,{i}' for i in range(100, 230)]})

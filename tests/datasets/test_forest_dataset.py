@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch_geometric.transforms as T
-from torch_geometric.loader import DataLoader, NeighborLoader
+from torch_geometric.loader import DataLoader, NeighborLoader, PrefetchLoader
 
 from torch_geometric_cgt import SyntheticCGTDataset, TreeNeighborSampler
 from torch_geometric_cgt.transforms import LookUpFeatures
@@ -102,6 +102,18 @@ def test_pre_transform_is_applied_once(graph, cached):
     assert torch.equal(dataset[0].x, dataset.codebook[dataset[0].cluster] + 1)
     with pytest.raises(ValueError, match="'pre_filter' chooses among graphs"):
         SyntheticCGTDataset(graph, **cached, pre_filter=lambda data: True)
+
+
+def test_loaders_pin_memory_for_a_gpu_and_can_be_prefetched(dataset, monkeypatch):
+    assert not dataset.loader('val').pin_memory
+    monkeypatch.setattr(torch.accelerator, 'is_available', lambda: True)
+    assert dataset.loader('val').pin_memory
+    assert not dataset.loader('val', pin_memory=False).pin_memory
+    loader = dataset.loader('val', 8, pin_memory=False)
+    batches = list(PrefetchLoader(loader, device='cpu'))
+    assert len(batches) == len(loader) > 1
+    for batch, other in zip(batches, loader, strict=True):
+        assert torch.equal(batch.x, other.x) and torch.equal(batch.edge_index, other.edge_index)
 
 
 def test_loader_samples_fewer_neighbours(dataset):

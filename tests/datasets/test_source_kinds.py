@@ -18,6 +18,23 @@ def graph():
     return own_graph()
 def wrong():
     return [1]
+def down():
+    raise RuntimeError('the database' + chr(10) + 'is down')
+def leave():
+    raise SystemExit(3)
+def needs(name):
+    return own_graph()
+def nothing():
+    return None
+def one_label():
+    data = own_graph()
+    data.y = data.y.clamp(max=0)
+    return data
+def no_training():
+    data = own_graph()
+    data.train_mask = data.y < 0
+    data.test_mask = data.y >= 0
+    return data
 """
 
 
@@ -88,13 +105,30 @@ def test_each_access_is_a_copy_and_transforms_apply(folder):
         ('users_module:answer', "got 'int'"),
         ('users_module:wrong', "must return a PyG dataset.*got 'list'"),
         ('empty', 'must hold one table'),
+        (
+            'users_module:down',
+            'failed with RuntimeError: the database is down. To see where: python -c "from users',
+        ),
+        ('users_module:leave', 'failed with SystemExit: 3'),
+        ('users_module:needs', 'failed with TypeError: needs.. missing 1 required'),
+        ('users_module:nothing', "got 'NoneType'"),
+        ('users_module:one_label', "All labelled nodes of 'one_label' have the label 0: a graph"),
+        ('users_module:no_training', "No node of 'no_training' with a label is in the training"),
+        ('broken_module:graph', 'importing broken_module failed with SyntaxError'),
+        ('half_module:graph', 'cannot be imported from .*: cannot import name'),
     ],
 )
 def test_what_is_no_source_is_named(folder, source, message):
     write_tables(folder / 'forest', own_graph())
     (folder / 'empty').mkdir()
+    (folder / 'broken_module.py').write_text('def graph(:\n')
+    (folder / 'half_module.py').write_text('from os import no_such_name\n')
     with pytest.raises(SourceError, match=message):
         load_source(source)
+
+
+def test_splits_that_are_dropped_are_not_checked(folder):
+    assert 'train_mask' not in load_source('users_module:no_training', random_split=True)[0]
 
 
 def test_names_that_no_card_can_have_and_options_of_tables(folder):

@@ -39,18 +39,19 @@ def test_compressed_files_and_parquet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'name, content',
+    'name, content, message',
     [
-        ('t.csv', b''),
-        ('t.csv', b'a,b\n1,2,3\n'),
-        ('t.csv', b'a,b\n\xff\xfe,1\n'),
-        ('t.parquet', b'PAR1'),
-        ('t.csv.gz', b'not compressed'),
+        ('t.csv', b'', "t.csv' is empty"),
+        ('t.csv', b'a,b\n1,2,3\n', 'is not a readable table'),
+        ('t.csv', b'a,b\n\xff\xfe,1\n', 'is not text in UTF-8 .*at byte 4.: save it in this'),
+        ('t.csv', 'a,b\nÖl,1\n'.encode('latin-1'), 'is not text in UTF-8'),
+        ('t.parquet', b'PAR1', 'is not a readable table'),
+        ('t.csv.gz', b'not compressed', 'is not a readable table'),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path, name, content):
+def test_a_damaged_file_is_named(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(SourceError, match='is not a readable table'):
+    with pytest.raises(SourceError, match=message):
         read_table(tmp_path / name)
 
 

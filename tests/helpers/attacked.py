@@ -6,7 +6,7 @@ from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.audit.records import Records, nearest_codeword
 from torch_geometric_cgt.data import TokenTrees, TreeShape, tokens_of
 from torch_geometric_cgt.pipeline import Build, KAnonymity
-from torch_geometric_cgt.pipeline.pipeline import BuildConfig
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import Source, check_source
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 

@@ -11,7 +11,7 @@ from torch_geometric.utils import to_undirected
 
 from torch_geometric_cgt.data import values_at
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline
-from torch_geometric_cgt.pipeline.pipeline import BuildConfig
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import Source, check_source
 
 ROUNDING = 1e-9  # relative, of the norms of differences

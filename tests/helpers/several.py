@@ -1,5 +1,6 @@
-"""A build by the processes of torchrun: first one that fails in one of them, then a whole one."""
+"""A build by several processes: one that fails in the second process, or a whole one."""
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import torch
 
 from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
-from torch_geometric_cgt.pipeline import KAnonymousPipeline
+from torch_geometric_cgt.quantizer import FlowKMeans
 from torch_geometric_cgt.training import join_world, leave_world
+
+fit = importlib.import_module('torch_geometric_cgt.training.fit')
 
 
 def arguments(root) -> dict:
@@ -28,28 +31,33 @@ def arguments(root) -> dict:
     }
 
 
-def main(folder: Path) -> None:
+def fail_at(call: int, function):
+    """A function whose call of this number fails in the second process."""
+    calls = []
+
+    def failing(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == call and join_world().rank == 1:
+            raise RuntimeError('out of ideas')
+        return function(*args, **kwargs)
+
+    return failing
+
+
+def main(folder: Path, plan: str) -> None:
     torch.set_num_threads(1)
-    world, quantize = join_world(), KAnonymousPipeline.quantize
-
-    def fail(*_):
-        raise RuntimeError('out of ideas')
-
-    KAnonymousPipeline.quantize = fail
-    try:
-        SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'), log=False)
-        error = 'none'
-    except Exception as caught:
-        error = f'{type(caught).__name__}: {caught}'
-    KAnonymousPipeline.quantize = quantize
-
+    world = join_world()
+    if plan == 'quantize':  # in the second trial of this process, while the first one tries others
+        FlowKMeans.fit = fail_at(2, FlowKMeans.fit)
+    elif plan == 'fit':
+        fit.train_step = fail_at(5, fit.train_step)
     dataset = SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'))
     again = SyntheticCGTDataset(random_graph(), **arguments(folder / 'root'))
     assert torch.equal(dataset.tokens, again.tokens)
-    facts = {'error': error, 'y': dataset.trees.y, 'tokens': dataset.tokens}
+    facts = {'y': dataset.trees.y, 'tokens': dataset.tokens, 'codebook': dataset.codebook}
     torch.save(facts, folder / f'{world.rank}.pt')
     leave_world()
 
 
 if __name__ == '__main__':
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

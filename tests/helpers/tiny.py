@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -96,7 +97,31 @@ def several(folder):
         error = 'mine'
     if world.is_first:
         torch.save({'error': error}, folder / 'rest.pt')
+    messages(folder, world)
     leave_world()
+
+
+def messages(folder, world):
+    """What the processes send to each other, and how they end if the last one fails."""
+    mine = torch.arange(world.rank, world.rank + 2 * world.size).view(-1, 2)  # one row for each
+    rows, counts = world.exchange(mine, [1] * world.size)
+    whole = world.concatenate(torch.full((world.rank + 1,), float(world.rank)))
+    named = world.by_first(lambda: f'by {world.rank}')
+    found = {'rows': rows, 'counts': counts, 'whole': whole, 'named': named}
+    error, started = '', time.monotonic()
+    try:
+        with world.connected('cross the river'):
+            if world.rank == 1:
+                raise OSError('no bridge')
+            if world.size > 1:
+                world.sum(torch.zeros(1))  # waits for the process that failed
+    except (CGTError, OSError) as caught:
+        error = f'{type(caught).__name__}: {caught}'
+    seconds = time.monotonic() - started
+    while world.rank == 1 and not (folder / 'messages-0.pt').exists():
+        time.sleep(0.1)  # this process fails, but does not end
+        assert time.monotonic() - started < 40, 'the other process still waits for this one'
+    torch.save({**found, 'error': error, 'seconds': seconds}, folder / f'messages-{world.rank}.pt')
 
 
 if __name__ == '__main__':  # under torchrun

@@ -16,7 +16,7 @@ from torch_geometric_cgt.models.histograms import (
 from torch_geometric_cgt.models.tree_model import PER_TREE
 from torch_geometric_cgt.privacy import Entry, Gaussian, Queries
 from torch_geometric_cgt.privacy.accounting import Loss, epsilon_of
-from torch_geometric_cgt.privacy.stability import CHANGED_ROW
+from torch_geometric_cgt.privacy.units import CHANGED_ROW
 
 
 def ask(sigma, generator=None):

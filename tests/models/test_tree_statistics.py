@@ -4,8 +4,7 @@ import torch
 
 from tests.helpers.view_trees import trees_with_signal
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.data.view_probes import LinearProbe, ViewProbes
-from torch_geometric_cgt.data.views import tree_views, view_names
+from torch_geometric_cgt.data.views import LinearProbe, ViewProbes, tree_views, view_names
 from torch_geometric_cgt.models.tree_statistics import TreeStatistics
 
 SHAPE = TreeShape.of([2])

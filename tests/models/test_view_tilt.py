@@ -6,14 +6,9 @@ import pytest
 import torch
 
 from tests.helpers.view_trees import trees_with_signal
-from torch_geometric_cgt.data.view_probes import view_scores
-from torch_geometric_cgt.models.view_tilt import (
-    CandidatePool,
-    ViewTilt,
-    is_train,
-    match_views,
-    random_folds,
-)
+from torch_geometric_cgt.data.views import view_scores
+from torch_geometric_cgt.models.candidates import CandidatePool, is_train, random_folds
+from torch_geometric_cgt.models.view_tilt import Response, ViewTilt, match_views
 
 SIZE = 8
 
@@ -163,3 +158,54 @@ def test_all_trees_of_a_root_are_in_one_fold(monkeypatch):
     (fold,) = folds
     assert torch.equal(fold[:300], fold[300:600]) and torch.equal(fold[:300], fold[600:])
     assert set(fold.tolist()) == {0, 1, 2}
+
+
+def test_the_tilt_does_not_make_up_for_labels_that_a_split_has_drawn_too_often():
+    """Roots say nothing about the label, in the source and in the pool. Where the training split
+    of the pool has more roots of a label than that of the source, trees stay as they are: else
+    roots of the training split and of the test split would speak for opposite labels.
+    """
+    source, pool = no_signal(0, 0.5), no_signal(1, 0.8, SIZE)
+    fold = random_folds(len(source), torch.Generator().manual_seed(77))
+    tilt = ViewTilt.fit(source, fold, torch.eye(3), CandidatePool(pool, SIZE, 0))
+    kept = tilt.select(CandidatePool(pool, SIZE, 0))
+    own = (kept.tokens[:, 0] == kept.y).double()
+    train = is_train(kept)
+    assert abs(float(own[train].mean()) - float(own[~train].mean())) < 0.04
+
+
+def no_signal(seed, train_share, size=1):
+    """Trees whose tokens do not depend on the label; the first label is in the training split
+    with the given probability, the others in half of all cases.
+    """
+    trees = trees_with_signal(0.0, 0.0, seed, n=2400 * size)
+    rng = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (2400,), generator=rng).repeat_interleave(size)
+    share = torch.where(y[::size] == 0, train_share, 0.5)
+    in_train = torch.rand(2400, generator=rng) < share
+    split = torch.where(in_train, 1, 4).repeat_interleave(size)  # train or test
+    return replace(trees, y=y, split=split.to(trees.split.dtype))
+
+
+def test_the_calibration_of_two_labels_does_not_oscillate():
+    """Scores of two labels change several times as fast as the mean probability of the label."""
+    real = [two_labels(trees_with_signal(0.15, 0.1, seed=0, n=3000))]
+    pool = CandidatePool(two_labels(pool_of(0.05, 0.05).trees), SIZE, 1)
+    _, match = match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
+    for score in match.rounds:
+        assert max(abs(score[name] - match.aim[name]) for name in match.aim) < 0.03
+
+
+def two_labels(trees):
+    return replace(trees, y=trees.y.clamp(max=1), num_classes=2)
+
+
+def test_the_response_of_scores_is_learned_from_large_steps():
+    response, planned = Response(), torch.full((7,), 0.02)
+    first = response.gain
+    response.observe(planned / 1000, planned)  # noise
+    assert response.gain == pytest.approx(first, rel=0.1)
+    response.observe(planned, 6 * planned)
+    assert response.gain == pytest.approx(6, rel=0.1)
+    response.observe(planned, -60 * planned)
+    assert response.gain == 0.5

@@ -1,8 +1,10 @@
+import pytest
 import torch
 
 from tests.helpers.generators import TINY, make
 from torch_geometric_cgt import CGTGenerator
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.nn.vocabulary import sample_categorical
 
 
 @torch.no_grad()
@@ -61,3 +63,21 @@ def test_marginals_of_scenes_differ_where_the_scenes_do():
         real, made = (t[scene == code].flatten() for t in (shifted, drawn))
         shares = [torch.bincount(t, minlength=7) / t.numel() for t in (real, made)]
         assert torch.allclose(*shares, atol=0.03)
+
+
+@pytest.mark.parametrize('num_samples', [1, 4])
+def test_samples_have_the_probabilities_and_zero_is_never_drawn(num_samples):
+    prob = torch.tensor([[0.0, 0.2, 0.0, 0.7, 0.1, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
+    rows = prob.log().repeat_interleave(40_000, dim=0)
+    drawn = sample_categorical(rows, num_samples, torch.Generator().manual_seed(0))
+    assert drawn.shape == (80_000, num_samples)
+    for expected, part in zip(prob, drawn.view(2, -1), strict=True):
+        share = torch.bincount(part, minlength=6) / part.numel()
+        assert torch.allclose(share, expected, atol=0.01)
+        assert (share[expected == 0] == 0).all()
+
+
+def test_the_largest_random_number_draws_a_possible_entry(monkeypatch):
+    monkeypatch.setattr(torch, 'rand', lambda shape, **_: torch.ones(shape))
+    log_prob = torch.tensor([[0.3, 0.3, 0.1, 0.3, 0.0], [0.0, 1e-9, 0.0, 0.0, 0.0]]).log()
+    assert sample_categorical(log_prob, 1, None).tolist() == [[3], [1]]

@@ -20,11 +20,11 @@ from tests.helpers.private import private_dataset
 from tests.helpers.replays import build, check_neighbours, graph_with_a_hub
 from torch_geometric_cgt import DuplicateEncode, SyntheticCGTDataset, TreeNeighborSampler
 from torch_geometric_cgt.audit import run_audit
+from torch_geometric_cgt.audit.anonymity import EDGE_NAMES
 from torch_geometric_cgt.audit.check import NOTHING
-from torch_geometric_cgt.audit.edge_anonymity import NAMES
 from torch_geometric_cgt.data import TreeShape, root_nodes
 from torch_geometric_cgt.errors import AnonymityError, SourceError
-from torch_geometric_cgt.models.edge_value_counts import NAME
+from torch_geometric_cgt.models.edge_tables import EDGE_COUNTS
 from torch_geometric_cgt.pipeline import (
     BuildConfig,
     DifferentialPrivacy,
@@ -139,7 +139,7 @@ def test_files_give_the_same_values(valued, tmp_path):
 def test_the_audit_counts_the_nodes_behind_values(valued):
     audit = run_audit(valued, valued_graph(), checks=['groups'], log=False)
     verdicts = {check.name: check.verdict for check in audit.checks}
-    assert [verdicts[name] for name in NAMES] == [NOTHING, NOTHING]
+    assert [verdicts[name] for name in EDGE_NAMES] == [NOTHING, NOTHING]
 
 
 def score(train_on, test_on) -> float:
@@ -207,7 +207,7 @@ def test_a_private_release_learns_from_weights_as_well(tmp_path):
     source = DuplicateEncode([3, 2], seed=0)(weighted_graph())
     dataset = private(weighted_graph(), tmp_path, edge_bounds={'edge_weight': (0, 4)})
     assert score(dataset[0], source) > 0.85
-    entry = next(e for e in dataset.privacy.ledger['entries'] if e['name'] == NAME)
+    entry = next(e for e in dataset.privacy.ledger['entries'] if e['name'] == EDGE_COUNTS)
     assert entry['noise']['sigma'] > 0 and entry['cost']['node'] > 0
     assert dataset.privacy.ledger['stages'][-1] == 'edge values'
     dataset.save(tmp_path / 'release', accept_seeded_noise=True)
@@ -222,7 +222,7 @@ def test_without_bounds_a_private_release_names_what_it_lacks(tmp_path):
         dataset = private(valued_graph(), tmp_path)
     assert dataset.card['source']['not_carried'] == ['edge_weight', 'edge_attr']
     assert dataset.privacy.edges is None and 'edge_attr' not in dataset[0]
-    assert [entry['name'] for entry in dataset.privacy.ledger['entries']].count(NAME) == 0
+    assert [entry['name'] for entry in dataset.privacy.ledger['entries']].count(EDGE_COUNTS) == 0
 
 
 def test_bounds_are_those_of_the_source(tmp_path):
@@ -254,7 +254,7 @@ def test_no_unit_moves_the_counts_by_more_than_the_ledger_says(unit, tmp_path):
     pairs = {tuple(sorted(pair)) for pair in graph.edge_index.t().tolist()}
     only = sorted(pairs)[::12] if unit == 'edge' else range(0, 24, 4)
     reached = check_neighbours(pipeline, answers, unit, only)
-    assert reached[NAME] > 0.3  # it could fail
+    assert reached[EDGE_COUNTS] > 0.3  # it could fail
 
 
 def test_duplicate_encoding_carries_values_over():

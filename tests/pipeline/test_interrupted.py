@@ -9,7 +9,7 @@ from tests.helpers.processes import in_a_process
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.datasets import synthetic
 from torch_geometric_cgt.pipeline import KAnonymousPipeline
-from torch_geometric_cgt.release import release as release_module
+from torch_geometric_cgt.release import cache
 from torch_geometric_cgt.utils.files import write_sealed_json
 
 fit_module = importlib.import_module('torch_geometric_cgt.training.fit')
@@ -21,7 +21,7 @@ def interrupted(*_, **__):
 
 def interrupted_write(path, *rest):
     """Writes the release, and is interrupted at the last file beside it."""
-    if path.name == release_module.PRIVATE_CARD:
+    if path.name == cache.PRIVATE_CARD:
         raise KeyboardInterrupt
     write_sealed_json(path, *rest)
 
@@ -37,7 +37,7 @@ def test_an_interrupted_build_goes_on_where_it_stopped(
     (whole,) = builds(finished_build)
     with monkeypatch.context() as patch:
         if phase == 'write':
-            patch.setattr(release_module, 'write_sealed_json', interrupted_write)
+            patch.setattr(cache, 'write_sealed_json', interrupted_write)
         else:
             patch.setattr(KAnonymousPipeline, phase, interrupted)
         with pytest.raises(KeyboardInterrupt):

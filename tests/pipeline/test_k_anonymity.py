@@ -132,3 +132,8 @@ def test_k_1_with_consent_claims_nothing(graph, quick, tmp_path):
     readme = (tmp_path / 'release' / 'README.md').read_text()
     assert 'can be those of single nodes' in readme and 'no node or edge' not in readme
     assert SyntheticCGTDataset.load(tmp_path / 'release').privacy == privacy
+
+
+def test_more_labels_than_there_are_cannot_be_in_a_group(graph, quick, tmp_path):
+    with pytest.raises(ValueError, match=r"'l' must not exceed the number of labels of .*3 .got 4"):
+        SyntheticCGTDataset(graph, **{**quick, 'privacy': KAnonymity(quick['k'], l=4), 'k': None})

@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import torch
 
 from tests.helpers.builds import plain
 from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.pipeline import k_anonymous
 
 
 def test_feature_vectors_cost_epsilon_and_nothing_else_is_promised(quick, tmp_path):
@@ -32,3 +34,25 @@ def test_feature_vectors_cost_epsilon_and_nothing_else_is_promised(quick, tmp_pa
 def test_two_groups_are_enough(graph, quick):
     dataset = SyntheticCGTDataset(graph, **{**quick, 'k': 50})
     assert len(dataset.codebook) == 2 and dataset.privacy.k_reached >= 50
+
+
+def test_candidates_of_a_small_release_are_drawn_once(graph, quick, monkeypatch, tmp_path):
+    """They are the ones that views are matched on, and drawing them again gives the same trees."""
+    pipeline, drawn = k_anonymous.KAnonymousPipeline, []
+    candidates, take_tilt = pipeline.candidates, pipeline.take_tilt
+
+    def count(self, *args):
+        drawn.append(args)
+        return candidates(self, *args)
+
+    def forget(self, *args):
+        take_tilt(self, *args)
+        self.kept = None
+
+    monkeypatch.setattr(pipeline, 'candidates', count)
+    once = SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'once'})
+    assert len(drawn) == 1
+    monkeypatch.setattr(pipeline, 'take_tilt', forget)
+    again = SyntheticCGTDataset(graph, **{**quick, 'root': tmp_path / 'again'})
+    assert len(drawn) == 3
+    assert torch.equal(once.tokens, again.tokens)

@@ -24,7 +24,7 @@ from tests.helpers.replays import (
     without_node,
 )
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.models import edge_counts, label_scenes
+from torch_geometric_cgt.models import edge_counts, scenes
 from torch_geometric_cgt.models.edge_counts import EdgeCaps, EdgeCounter
 from torch_geometric_cgt.pipeline import private as private_module
 from torch_geometric_cgt.privacy import Queries
@@ -40,7 +40,7 @@ COUNTS = ('edges at several rates', 'numbers of children', 'mutual edges', 'labe
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """The correction of scenes reads no data, and a few trees are enough for it."""
-    monkeypatch.setattr(label_scenes, 'UNFOLDED_TREES', 100)
+    monkeypatch.setattr(scenes, 'UNFOLDED_TREES', 100)
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # clusters with one label
         yield

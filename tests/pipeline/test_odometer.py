@@ -1,5 +1,6 @@
 """All builds of a source are counted, and a limit of the owner is kept."""
 
+import secrets
 import warnings
 
 import pytest
@@ -22,10 +23,9 @@ from torch_geometric_cgt.pipeline import (
     Odometer,
     Pipeline,
     PrivatePipeline,
-    build_register,
     check_source,
 )
-from torch_geometric_cgt.pipeline.build_register import BuildRegister
+from torch_geometric_cgt.pipeline.odometer import BuildRegister
 from torch_geometric_cgt.privacy import UNITS
 from torch_geometric_cgt.privacy.composition import compose
 
@@ -114,9 +114,9 @@ def test_a_resumed_build_counts_once_and_a_repeated_one_again(graph, tmp_path):
 @pytest.mark.parametrize('name', ['always the same', 'always another'])
 def test_wrong_names_of_builds_are_found_out(graph, tmp_path, monkeypatch, name):
     if name == 'always the same':
-        monkeypatch.setattr(build_register.secrets, 'token_hex', lambda _: 'same')
+        monkeypatch.setattr(secrets, 'token_hex', lambda _: 'same')
     else:
-        monkeypatch.setattr(BuildRegister, '_mark', lambda _: build_register.secrets.token_hex(8))
+        monkeypatch.setattr(BuildRegister, '_mark', lambda _: secrets.token_hex(8))
     with pytest.raises((AssertionError, pytest.fail.Exception, ValueError)):
         check_resume_and_reload(graph, tmp_path)
 

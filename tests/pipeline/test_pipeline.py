@@ -1,4 +1,4 @@
-"""Parameters come back from a file; the runner of stages: order, what is kept, and who may read."""
+"""The runner of stages: order, what is kept, and who may read."""
 
 from types import SimpleNamespace
 
@@ -8,29 +8,10 @@ import torch
 from tests.helpers.graphs import random_graph
 from tests.helpers.trees import two_trees
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.pipeline import Build, KAnonymity, Pipeline, Stage, check_source
+from torch_geometric_cgt.pipeline import Build, Pipeline, Stage, check_source
 from torch_geometric_cgt.pipeline import pipeline as pipeline_module
-from torch_geometric_cgt.pipeline.pipeline import BuildConfig
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.privacy import Entry, Gaussian, Ledger
-from torch_geometric_cgt.release.card import Card
-
-
-def test_configurations_and_cards_come_back():
-    for config in (BuildConfig(), BuildConfig(KAnonymity(5, min_support=4), (3, 2, 1))):
-        assert BuildConfig.from_dict(config.to_dict()) == config
-    with pytest.raises(ValueError, match="'min_support' must be at least 1"):
-        KAnonymity(min_support=0)
-    card = Card('k-anonymity', 4, 5, 6, 0, 2, 0.1, 0.0, 0.5, min_support=4)
-    assert Card.from_dict(card.to_dict()) == card
-
-
-def test_a_k_anonymous_build_has_the_name_it_always_had():
-    assert 'private' not in BuildConfig().to_dict()
-
-
-def test_builds_without_it_keep_their_names():
-    assert 'cluster_epsilon' not in BuildConfig().to_dict()
-    assert BuildConfig(KAnonymity(cluster_epsilon=2)).to_dict()['cluster_epsilon'] == 2
 
 
 class Literal(Pipeline):
@@ -160,3 +141,12 @@ def test_every_purpose_and_draw_has_a_seed_of_its_own(tmp_path):
     ]
     assert len(set(found)) == len(found)
     assert found[0] == Literal(tmp_path).seed('fit')
+
+
+def test_the_share_of_clustering_grows_with_the_graph():
+    names = ['quantize', 'scenes', 'fit']
+    small, middle, large = (pipeline_module.stage_shares(names, n) for n in (2_000, 50_000, 10**7))
+    assert list(small) == names
+    assert small['quantize'] < middle['quantize'] < large['quantize'] < large['fit']
+    assert small['fit'] == large['fit'] > 10 * small['quantize']
+    assert 'quantize' not in pipeline_module.stage_shares(['labels'], 10)

@@ -16,12 +16,12 @@ from torch_geometric_cgt.errors import LedgerError, SourceError
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, KAnonymity, PrivatePipeline, Stage
 from torch_geometric_cgt.pipeline import plan as plan_module
 from torch_geometric_cgt.pipeline import private as private_module
-from torch_geometric_cgt.pipeline.pipeline import BuildConfig
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.plan import STAGES, PrivatePlan
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.privacy import UNITS, Ledger
 from torch_geometric_cgt.quantizer import protected_means
-from torch_geometric_cgt.release.release import read_cache
+from torch_geometric_cgt.release import read_cache
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.utils.files import read_sealed_json, read_tensors, write_sealed_json
 

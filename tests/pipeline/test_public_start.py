@@ -11,7 +11,7 @@ from torch_geometric_cgt.audit.rebuild import config_of
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, PrivatePipeline, cache_name
-from torch_geometric_cgt.pipeline.pipeline import BuildConfig
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.public_start import pretrain, shared_weights
 from torch_geometric_cgt.pipeline.source import check_source

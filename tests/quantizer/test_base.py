@@ -10,8 +10,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from torch_geometric_cgt.errors import AnonymityError
 from torch_geometric_cgt.quantizer import ConstrainedKMeans, FlowKMeans, PrivateKMeans, Quantizer
-from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
+from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer, check_counts
 
 SMALL = {
     FlowKMeans: {'n_clusters': 3, 'size_min': 10, 'callback': print},
@@ -235,3 +236,11 @@ def test_bad_labels(y, min_labels, message):
 @pytest.mark.filterwarnings('error')
 def test_any_array_of_numbers(x):
     assert FlowKMeans(3, 3).fit(x).sizes_.min() >= 3
+
+
+def test_sizes_over_all_processes_are_checked():
+    check_counts(torch.tensor([5, 6]), 11, 5)
+    with pytest.raises(AnonymityError, match=r'1 of 2 clusters have fewer than 6.*smallest has 5'):
+        check_counts(torch.tensor([5, 6]), 11, 6)
+    with pytest.raises(AnonymityError, match=r'not all of 12 rows have a cluster \(11 have one\)'):
+        check_counts(torch.tensor([5, 6]), 12, 5)

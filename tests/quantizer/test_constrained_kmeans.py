@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from torch_geometric_cgt.errors import NotEnoughMemoryError
 from torch_geometric_cgt.quantizer import ConstrainedKMeans, FlowKMeans
-from torch_geometric_cgt.quantizer.constrained_kmeans import split_into_cells
 
 KINDS = ['normal', 'duplicates', 'constant columns', 'zeros', 'clumps', 'offset', 'tiny', 'huge']
 
@@ -165,7 +164,7 @@ def test_arguments_are_stored_untouched():
     assert str(model) == (
         'FlowKMeans(n_clusters=3, size_min=4, max_iter=12, n_candidates=5, '
         "cell_size=7, tol=0.001, min_labels=None, random_state=0, device='cpu', "
-        'callback=None)'
+        'callback=None, world=None)'
     )
     assert model.fit(np.ones((20, 2))) is model
 
@@ -174,25 +173,6 @@ def test_refuses_more_memory_than_there_is(monkeypatch):
     monkeypatch.setattr('torch_geometric_cgt.utils.checks.available_memory', lambda _: 10**6)
     with pytest.raises(NotEnoughMemoryError, match="'cell_size'"):
         FlowKMeans(10, 5).fit(make_rows('normal', 100, 4, 0))
-
-
-@pytest.mark.parametrize('equal', [False, True])
-def test_split_into_cells(equal):
-    generator = torch.Generator().manual_seed(0)
-    centers = torch.ones(200, 3) if equal else torch.randn(200, 3, generator=generator)
-    sizes = torch.randint(30, 60, (200,), generator=generator)
-    cells, num_cells = split_into_cells(centers, sizes, 1000, 8, generator)
-    rows = torch.zeros(num_cells, dtype=torch.long).index_add_(0, cells, sizes)
-    assert int(rows.max()) <= 1000 and int(torch.bincount(cells).min()) >= 5
-    other, _ = split_into_cells(centers, sizes, 1000, 8, generator)
-    assert not torch.equal(cells, other)  # New cells in each step.
-
-
-def test_cells_keep_a_least_number_of_clusters():
-    cells, num_cells = split_into_cells(
-        torch.randn(40, 2), torch.full((40,), 10**6), 10, 8, torch.Generator().manual_seed(0)
-    )
-    assert int(torch.bincount(cells).min()) >= 8 and num_cells > 1
 
 
 @pytest.mark.parametrize('scale', [1e-9, 1.0, 1e9])

@@ -1,3 +1,6 @@
+"""Feature spaces to cluster in."""
+
+import numpy as np
 import pytest
 import torch
 from sklearn.feature_extraction.text import TfidfTransformer
@@ -5,7 +8,10 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from torch_geometric_cgt.quantizer.feature_space import (
     is_bag_of_words,
     multiply_rows,
+    out_of_fold_probabilities,
+    probe_accuracy,
     random_projection,
+    task_space,
     tf_idf,
     unit_rows,
 )
@@ -58,3 +64,65 @@ def test_rows(sparse):
     assert torch.allclose(
         multiply_rows(rows, torch.tensor([[1.0], [2.0]])), expected @ torch.tensor([[1.0], [2.0]])
     )
+
+
+def blobs(n=300, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (n,), generator=rng)
+    return 3 * torch.eye(3)[y] + torch.randn(n, 3, generator=rng), y
+
+
+def test_probabilities_predict_labels_they_did_not_see():
+    z, y = blobs()
+    prob = out_of_fold_probabilities(z, y)
+    assert np.allclose(prob.sum(axis=1), 1)
+    assert (prob.argmax(axis=1) == y.numpy()).mean() > 0.8
+
+
+def test_no_label_decides_its_own_row():
+    """Labels are noise here, so a model that saw them would still look better than chance."""
+    rng = torch.Generator().manual_seed(0)
+    z, y = torch.randn(200, 60, generator=rng), torch.randint(2, (200,), generator=rng)
+    prob = out_of_fold_probabilities(z, y)
+    assert abs((prob.argmax(axis=1) == y.numpy()).mean() - 0.5) < 0.15
+    changed = y.clone()
+    changed[7] = 1 - changed[7]
+    assert np.allclose(out_of_fold_probabilities(z, changed)[7], prob[7])
+
+
+def test_labels_of_unlabelled_nodes_are_not_needed():
+    z, y = blobs()
+    y[:100] = -1
+    prob = out_of_fold_probabilities(z, y)
+    assert prob.shape == (300, 3) and np.allclose(prob.sum(axis=1), 1)
+
+
+def test_a_label_that_occurs_once():
+    z, y = blobs()
+    y[:] = 0
+    y[5] = 9
+    assert out_of_fold_probabilities(z, y).shape == (300, 2)
+
+
+def test_space_does_not_depend_on_the_scale_of_features():
+    z, y = blobs()
+    prob = out_of_fold_probabilities(z, y)
+    small, large = task_space(z, prob, 0.5), task_space(1000 * z, prob, 0.5)
+    assert torch.allclose(small, large, atol=1e-4) and small.shape == (300, 6)
+    assert task_space(z, prob, 0.0) is z
+
+
+def test_probe_tells_signal_from_noise():
+    z, y = blobs()
+    assert probe_accuracy(z, y) > 0.8
+    assert probe_accuracy(torch.randn(300, 3), y) < 0.5
+
+
+def test_probe_learns_from_training_rows_only():
+    z, y = blobs()
+    train = torch.arange(300) < 100
+    wrong = torch.where(train, (y + 1) % 3, y)  # labels that mislead about all other rows
+    assert probe_accuracy(z, y, train_mask=train) > 0.8
+    assert probe_accuracy(z, wrong, train_mask=train) < 0.2
+    for mask in (train & False, train | True):  # nothing to learn, nothing to test
+        assert probe_accuracy(z, y, train_mask=mask) == probe_accuracy(z, y)

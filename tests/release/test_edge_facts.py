@@ -9,8 +9,8 @@ from torch_geometric_cgt.release.edge_facts import (
     edge_specs,
     form_of,
 )
-from torch_geometric_cgt.release.edge_wording import edge_sentences
-from torch_geometric_cgt.transforms.edge_grid import EdgeGrid
+from torch_geometric_cgt.release.statements import edge_sentences
+from torch_geometric_cgt.transforms.edge_codebook import EdgeGrid
 
 FORM = {'weight': 'float32', 'attr': 'int64', 'size': 2}
 BOUNDS = {'edge_weight': [[0.0, 1.0]], 'edge_attr': [[0.0, 1.0], [0.0, 1.0]]}

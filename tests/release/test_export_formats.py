@@ -20,13 +20,14 @@ from tests.helpers.exported import (
 )
 from torch_geometric_cgt.release import read_release
 from torch_geometric_cgt.release.export_formats import (
+    ForestTables,
+    forest_of,
     write_dgl,
     write_networkx,
     write_npz,
     write_parquet,
     write_pyg,
 )
-from torch_geometric_cgt.release.forest_tables import ForestTables, forest_of
 
 NODE_ATTRIBUTES = ('y', 'root_mask', 'depth', 'cluster', 'train_mask', 'val_mask', 'test_mask')
 

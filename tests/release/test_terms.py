@@ -1,12 +1,20 @@
-"""Licence, contact and intended use: on the card, in the README, and verified."""
+"""Licence, contact, intended use and names of labels: on the card, in the README, and verified."""
 
 import json
 
 import pytest
 
+from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.release import Terms, read_release, with_terms, write_release
+from torch_geometric_cgt.release import (
+    Terms,
+    export_release,
+    read_release,
+    with_class_names,
+    with_terms,
+    write_release,
+)
 
 TERMS = Terms('CC-BY-4.0', 'data@example.org', 'Comparison of GNNs')
 
@@ -64,3 +72,48 @@ def test_terms_complete_each_other_and_do_not_contradict():
     assert stated.completed(Terms(license='MIT', contact='me')) == Terms('MIT', 'me')
     with pytest.raises(ValueError, match="'MIT', which is not 'CC0"):
         stated.completed(Terms(license='CC0-1.0'))
+
+
+def test_names_of_labels_are_published_by_consent_alone(graph, cached, tmp_path):
+    dataset = SyntheticCGTDataset(graph, **cached)
+    dataset.save(tmp_path / 'plain')
+    assert SyntheticCGTDataset.load(tmp_path / 'plain').class_names is None
+    assert 'class_names' not in json.loads((tmp_path / 'plain' / 'card.json').read_text())
+    names = ('fine', 'fraud', 'not <sure>')
+    dataset.save(tmp_path / 'release', class_names=names)
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    assert loaded.class_names == names and dataset.class_names is None
+    text = (tmp_path / 'release' / 'README.md').read_text()
+    assert 'guarantee does not cover them' in text and '\n- 1: fraud\n' in text
+    loaded.save(tmp_path / 'again')  # the consent stays with the release
+    for name in ('card.json', 'README.md'):
+        again = (tmp_path / 'again' / name).read_bytes()
+        assert again == (tmp_path / 'release' / name).read_bytes()
+    export_release(tmp_path / 'release', tmp_path / 'export', 'huggingface')
+    assert '\n- 1: fraud\n' in (tmp_path / 'export' / 'README.md').read_text()
+    tables = json.loads((tmp_path / 'export' / 'croissant.json').read_text())['recordSet']
+    assert 'Labels: 0 = fine, 1 = fraud' in tables[0]['description']
+    assert 'fraud' not in json.dumps(tables[1:])
+
+
+def test_names_of_labels_of_a_private_release_are_taken_to_be_public(tmp_path):
+    private = SyntheticCGTDataset(random_graph(), epsilon=20, root=tmp_path, log=False)
+    private.save(tmp_path / 'release', class_names=['a', 'b', 'c'])
+    assert 'no entry of the ledger pays' in (tmp_path / 'release' / 'README.md').read_text()
+
+
+@pytest.mark.parametrize(
+    'names', ['abc', ['a', 'b'], ['a', 'b', 'b'], ['a', 'b', ''], ['a', 'b', 'c\nd'], ['a', 'b', 3]]
+)
+def test_names_of_labels_are_one_line_each(graph, cached, names):
+    with pytest.raises(ValueError, match="'class_names' of the card must"):
+        with_class_names(SyntheticCGTDataset(graph, **cached).release, names)
+
+
+def test_a_card_with_wrong_names_of_labels_is_refused(graph, cached, tmp_path):
+    release = SyntheticCGTDataset(graph, **cached).release
+    release.card['class_names'] = ['one', 'two']
+    (tmp_path / 'bad').mkdir()
+    write_release(tmp_path / 'bad', release)
+    with pytest.raises(CorruptFileError, match='a list of 3 names'):
+        read_release(tmp_path / 'bad')

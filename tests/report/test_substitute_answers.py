@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from tests.helpers.release_facts import evaluation
-from torch_geometric_cgt.report.substitute_answers import Accuracy, answers_of, worst_of
+from torch_geometric_cgt.report.substitute_answers import Accuracy, Loss, answers_of, worst_of
 
 
 def test_the_numbers_of_the_answers():
@@ -24,6 +26,58 @@ def test_the_numbers_of_the_answers():
 )
 def test_scores_that_are_far_off_are_no_scores(generated, verdict):
     assert answers_of(evaluation(generated=generated))[1].verdict == verdict
+
+
+@pytest.mark.parametrize(
+    'substitute, ceiling, verdict',
+    [
+        (-0.3, None, 'yes'),  # better than the original
+        (0.02, None, 'yes'),
+        (0.92 - 0.9, None, 'yes'),  # 0.02 and a rounding error
+        (0.0204, None, 'yes'),  # shown as 0.020
+        (0.0206, None, 'partly'),  # shown as 0.021
+        (0.1, None, 'partly'),
+        (0.1004, None, 'partly'),
+        (0.101, None, 'no'),
+        (0.02, -0.05, 'yes'),  # a ceiling that gains does not ask for more
+        (0.021, -0.05, 'partly'),
+        (0.06, 0.03, 'yes'),
+        (0.061, 0.03, 'partly'),
+        (0.1, 0.05, 'yes'),
+        (0.1, 0.1, 'yes'),
+        (0.101, 0.05, 'no'),
+        (0.101, 0.06, 'partly'),  # twice the ceiling, but not close
+        (0.12, 0.06, 'partly'),
+        (0.121, 0.06, 'no'),
+        (0.2, 0.1, 'partly'),
+        (0.01, 0.101, 'not known'),  # the original does not agree with itself
+        (0.01, -0.101, 'not known'),
+        (0.202, 0.101, 'not known'),
+        (0.203, 0.101, 'no'),
+        (0.203, -0.101, 'no'),
+    ],
+)
+def test_the_borders_of_the_answers(substitute, ceiling, verdict):
+    loss = Loss(substitute, ceiling, None)
+    assert loss.verdict == verdict
+    assert loss.verdict != 'not known' or loss.is_noise
+
+
+@pytest.mark.parametrize(
+    'order',
+    [['yes', 'yes'], ['not known', 'yes'], ['partly', 'not known', 'yes'], ['no', 'partly', 'yes']],
+)
+def test_the_worst_answer_is_first_no_then_partly_then_not_known(order):
+    answers = answers_of(evaluation())
+    found = [replace(a, verdict=v) for a, v in zip(answers, reversed(order), strict=False)]
+    assert worst_of(found).verdict == order[0]
+
+
+def test_why_nothing_is_known_is_said():
+    noisy = evaluation(ceiling=[0.3, 0.6, 0.7])
+    for answer in answers_of(noisy)[1:]:
+        assert answer.verdict == 'not known' and answer.colour == 'unchecked'
+        assert answer.says.endswith('the original itself is off by 0.200.')
 
 
 def test_what_the_original_itself_does_not_reach_is_not_asked_for():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch_geometric_cgt.data import InNeighbors, TreeShape
 from torch_geometric_cgt.sampler import stable_children, unroll_trees
 from torch_geometric_cgt.sampler.stable_edges import distinct_pairs
-from torch_geometric_cgt.utils.keyed import keyed_hash
+from torch_geometric_cgt.utils.seeds import keyed_hash
 
 
 def lists_one_by_one(edges, num_nodes, max_parents, max_children, key):

@@ -8,7 +8,7 @@ from tests.helpers.processes import imported
 from tests.helpers.tiny import CONFIG, Killed, Y, draw, model, run, stop_after
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.errors import CheckpointError, CorruptFileError, NotFiniteError
-from torch_geometric_cgt.training import World, fit
+from torch_geometric_cgt.training import fit
 from torch_geometric_cgt.utils.files import (
     read_sealed_json,
     read_tensors,
@@ -138,16 +138,20 @@ def test_how_it_is_run_may_change(cut):
     assert same(resumed.state_dict(), whole.state_dict())
 
 
-def test_another_number_of_processes_is_refused(cut):
-    class Pair(World):
-        """Two processes that think alike."""
-
-        def gather(self, value):
-            return [value] * 2
-
-    message = 'step-000000009.* by 1 processes, but this run has 2.* resume with 1 processes'
-    with pytest.raises(CheckpointError, match=message):
-        resume(cut, world=Pair(0, 2))
+def test_another_number_of_processes_continues_with_a_warning(cut):
+    """The state of one process, as two of them would have written it."""
+    for path in cut.iterdir():
+        content = read_sealed_json(path / 'state.json')
+        (nll, count), content['world_size'] = content['progress'][0], 2
+        content['progress'] = [[nll - 1.0, count - 5], [1.0, 5]]
+        del content['checksum'], content['files']
+        write_sealed_json(path / 'state.json', content, ['state.safetensors'])
+    whole, resumed = model(), model()
+    expected = fit(whole, draw, Y, FitConfig(**CONFIG), log=False)
+    with pytest.warns(UserWarning, match='step-000000009.* by 2 processes, and this run has 1'):
+        result = resume(cut, resumed)
+    assert same(whole.state_dict(), resumed.state_dict())
+    assert result.train_nll == pytest.approx(expected.train_nll)
 
 
 @pytest.mark.parametrize('name', ['state.json', 'state.safetensors'])

@@ -225,7 +225,7 @@ def test_the_weight_of_the_task_is_found_on_some_of_many_rows(monkeypatch):
         sizes.append(len(x))
         return fit(self, x, y)
 
-    module = importlib.import_module('torch_geometric_cgt.transforms.quantize')
+    module = importlib.import_module('torch_geometric_cgt.transforms.task_trials')
     monkeypatch.setattr(FlowKMeans, 'fit', spy)
     for rows in [400, 50_000]:
         monkeypatch.setattr(module, 'TRIAL_ROWS', rows)

@@ -32,6 +32,24 @@ def test_two_processes_follow_the_trajectory_of_one(tmp_path):
     assert rest[1]['error'] == 'Process 1 of 2 failed to paint the fence: OSError: no brush'
     assert rest[0]['error'] == ''
 
+    alone = torch.load(tmp_path / 'one' / 'messages-0.pt')
+    assert alone['rows'].tolist() == [[0, 1]] and alone['error'] == ''
+    found = [torch.load(tmp_path / 'two' / f'messages-{rank}.pt') for rank in range(2)]
+    assert [out['rows'].tolist() for out in found] == [[[0, 1], [1, 2]], [[2, 3], [3, 4]]]
+    for out in found:
+        assert out['counts'] == [1, 1] and out['named'] == 'by 0'
+        assert out['whole'].tolist() == [0.0, 1.0, 1.0]
+        assert out['seconds'] < 30
+    quoted = 'DistributedError: Process 1 of 2 failed to cross the river: OSError: no bridge'
+    assert [out['error'] for out in found] == [quoted, 'OSError: no bridge']
+
+
+def test_shares_are_blocks_that_cover_all_rows():
+    for size, num_rows in [(1, 5), (2, 5), (3, 2), (4, 4)]:
+        world = World(0, size)
+        rows = [row for rank in range(size) for row in range(num_rows)[world.share(num_rows, rank)]]
+        assert rows == list(range(num_rows))
+
 
 def test_one_process_needs_no_environment(monkeypatch):
     for name in ['RANK', 'WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT']:
@@ -63,3 +81,11 @@ def test_each_process_takes_the_device_of_its_number(monkeypatch):
     monkeypatch.setenv('LOCAL_RANK', '2')
     with pytest.raises(DistributedError, match=r'Process 2 .*there are 2.*at most 2'):
         resolve_device('auto')
+
+
+@pytest.mark.parametrize('device, message', [('gpu', 'a device of PyTorch'), ('cuda', "'cpu' or")])
+def test_a_device_that_is_not_there(monkeypatch, device, message):
+    monkeypatch.setattr(torch.accelerator, 'is_available', lambda: False)
+    with pytest.raises(ValueError, match=f"'device' must be.*{message}.*got '{device}'"):
+        resolve_device(device)
+    assert resolve_device('auto') == torch.device('cpu')

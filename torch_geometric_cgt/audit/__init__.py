@@ -3,7 +3,7 @@ r"""Audits of a release: checks of its card, and attacks on the way it was made.
 :meth:`run_audit` runs all checks. :mod:`.anonymity` and :mod:`.similarity`
 measure the release itself. :mod:`.residuals` and :mod:`.sensitivity` test the
 ledger of a private build on its answers. :mod:`.membership`,
-:mod:`.edge_inference`, :mod:`.risks`, :mod:`.shadows` and :mod:`.canaries`
+:mod:`.edge_inference`, :mod:`.risks`, :mod:`.rebuild` and :mod:`.canaries`
 evaluate attacks, which :mod:`.attacks` runs on new builds.
 :mod:`.codebook_attack` needs the codebook alone. :mod:`.attack_limit`
 says what a claim allows them to show.
@@ -19,8 +19,8 @@ from torch_geometric_cgt.audit.codebook_attack import (
     codebook_scores,
     feature_kind,
 )
+from torch_geometric_cgt.audit.epsilon_bounds import ClaimFamily, GaussianFamily, one_run_bound
 from torch_geometric_cgt.audit.neighbours import neighbour_of
-from torch_geometric_cgt.audit.one_run import ClaimFamily, GaussianFamily, one_run_bound
 from torch_geometric_cgt.audit.rebuild import claim_of, find_build, mechanism_on
 from torch_geometric_cgt.audit.release_audit import CHECKS, run_audit
 from torch_geometric_cgt.audit.replay import LedgerAnswer

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from torch_geometric_cgt.audit.one_run import ClaimFamily, Family, GaussianFamily
+from torch_geometric_cgt.audit.epsilon_bounds import ClaimFamily, Family, GaussianFamily
 from torch_geometric_cgt.privacy.ledger import Ledger
 from torch_geometric_cgt.release.card import Card
 

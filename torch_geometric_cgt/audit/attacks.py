@@ -20,16 +20,22 @@ from torch_geometric_cgt.audit.canaries import Canaries, CanaryAudit, canary_aud
 from torch_geometric_cgt.audit.codebook_attack import SCORES as CODEBOOK_SCORES
 from torch_geometric_cgt.audit.codebook_attack import codebook_scores
 from torch_geometric_cgt.audit.edge_inference import edge_inference, pair_scores
-from torch_geometric_cgt.audit.member_split import (
+from torch_geometric_cgt.audit.epsilon_bounds import Family
+from torch_geometric_cgt.audit.membership import MIN_GROUP, Membership, membership_inference
+from torch_geometric_cgt.audit.neighbours import (
     MemberSplit,
     hold_out_edges,
     random_members,
     split_members,
+    undirected_pairs,
 )
-from torch_geometric_cgt.audit.membership import MIN_GROUP, Membership, membership_inference
-from torch_geometric_cgt.audit.neighbours import undirected_pairs
-from torch_geometric_cgt.audit.one_run import Family
-from torch_geometric_cgt.audit.rebuild import Mechanism, scaled_to
+from torch_geometric_cgt.audit.rebuild import (
+    NUM_SHADOWS,
+    Mechanism,
+    record_scores,
+    scaled_to,
+    shadow_score,
+)
 from torch_geometric_cgt.audit.records import (
     Records,
     nearest_codeword,
@@ -38,7 +44,6 @@ from torch_geometric_cgt.audit.records import (
     take_rows,
 )
 from torch_geometric_cgt.audit.risks import Risk, measure_risks
-from torch_geometric_cgt.audit.shadows import NUM_SHADOWS, record_scores, shadow_score
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
 from torch_geometric_cgt.utils.seeds import derive_seed
 
@@ -93,7 +98,7 @@ def audit_build(
         mechanism (callable): Makes a build from a source and parameters.
         unit (str, optional): Whether to split by :obj:`"node"` or by
             :obj:`"frozen_record"`, see
-            :meth:`~torch_geometric_cgt.audit.member_split.split_members`.
+            :meth:`~torch_geometric_cgt.audit.neighbours.split_members`.
             (default: :obj:`"node"`)
         seed (int, optional): The seed of the split and of all draws.
             (default: :obj:`0`)
@@ -139,6 +144,25 @@ def attack(
         further (callable, optional): Returns further scores by name for some
             nodes of the whole source. (default: :obj:`None`)
     """
+    membership, records, is_member = attack_members(
+        split, built, seed, confidence, max_records, further
+    )
+    risks = measure_risks(built.trees, built.codebook, records, is_member, confidence, seed)
+    edges = _attack_edges(split, built, confidence, max_records, seed)
+    return Attacks(split.unit, membership, edges, risks)
+
+
+def attack_members(
+    split: MemberSplit,
+    built: Build,
+    seed: int = 0,
+    confidence: float = 0.95,
+    max_records: int = MAX_RECORDS,
+    further: Callable[[Tensor], dict[str, Tensor]] | None = None,
+) -> tuple[Membership, Records, Tensor]:
+    r"""Membership inference alone, with the records and the mask of the members. The
+    arguments are those of :meth:`attack`.
+    """
     rng = torch.Generator().manual_seed(derive_seed(seed, 'attack'))
     drawn, nodes, rows = [], [], []
     for side, mask in ((split.members, split.is_member), (split.others, ~split.is_member)):
@@ -159,9 +183,7 @@ def attack(
         scores[f'codebook {name}'] = codebook_scores(built.codebook, known, known, name)
     scores |= further(torch.cat(nodes)) if further is not None else {}
     membership = membership_inference(records, is_member, scores, expected, confidence, seed)
-    risks = measure_risks(built.trees, built.codebook, records, is_member, confidence, seed)
-    edges = _attack_edges(split, built, confidence, max_records, seed)
-    return Attacks(split.unit, membership, edges, risks)
+    return membership, records, is_member
 
 
 def _attack_edges(

@@ -10,14 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.audit.anonymity import SUPPORT, check_groups, path_support
+from torch_geometric_cgt.audit.anonymity import (
+    SUPPORT,
+    check_edge_values,
+    check_groups,
+    path_support,
+)
 from torch_geometric_cgt.audit.attack_limit import RECORD, Limit
 from torch_geometric_cgt.audit.attacks import Attacks, attack, audit_build, audit_canaries
 from torch_geometric_cgt.audit.canaries import enough_canaries
 from torch_geometric_cgt.audit.check import Accusation, Check, TooFewError
-from torch_geometric_cgt.audit.edge_anonymity import check_edge_values
 from torch_geometric_cgt.audit.gradient_steps import StepAudit
-from torch_geometric_cgt.audit.member_split import MemberSplit
+from torch_geometric_cgt.audit.neighbours import MemberSplit
 from torch_geometric_cgt.audit.rebuild import Mechanism, config_of
 from torch_geometric_cgt.audit.records import Records, projected, records_of
 from torch_geometric_cgt.audit.replay import Replay, Replayed

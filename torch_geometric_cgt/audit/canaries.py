@@ -12,10 +12,11 @@ from torch_geometric.data import Data
 
 from torch_geometric_cgt.audit.attack_limit import Limit
 from torch_geometric_cgt.audit.check import Check, verdict
-from torch_geometric_cgt.audit.neighbours import UNITS, neighbour_of
-from torch_geometric_cgt.audit.one_run import ClaimFamily, Family, one_run_bound
+from torch_geometric_cgt.audit.epsilon_bounds import ClaimFamily, Family, one_run_bound
+from torch_geometric_cgt.audit.neighbours import neighbour_of
 from torch_geometric_cgt.data import EDGE_KEYS, TreeShape, values_at
 from torch_geometric_cgt.pipeline.source import Source
+from torch_geometric_cgt.privacy import UNITS
 
 # (share of canaries with the highest scores, guessed included; share with the lowest, guessed not)
 GUESSES = ((0.5, 0.5), (0.25, 0.25), (0.1, 0.1), (0.25, 0.0))

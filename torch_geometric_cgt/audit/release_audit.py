@@ -12,11 +12,10 @@ from torch_geometric_cgt.audit.attack_limit import RECORD, Limit
 from torch_geometric_cgt.audit.attacks import MAX_RECORDS
 from torch_geometric_cgt.audit.audit_run import AuditRun
 from torch_geometric_cgt.audit.check import Audit
-from torch_geometric_cgt.audit.member_split import UNITS, split_members
-from torch_geometric_cgt.audit.rebuild import config_of, mechanism_on
+from torch_geometric_cgt.audit.neighbours import SPLIT_UNITS, split_members
+from torch_geometric_cgt.audit.rebuild import NUM_SHADOWS, config_of, mechanism_on
 from torch_geometric_cgt.audit.replay import Replay, replay_of
 from torch_geometric_cgt.audit.sensitivity import NUM_NEIGHBOURS
-from torch_geometric_cgt.audit.shadows import NUM_SHADOWS
 from torch_geometric_cgt.datasets import SyntheticCGTDataset
 from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.pipeline import Build
@@ -159,8 +158,8 @@ def _check_arguments(
         raise ValueError(f'Unknown checks {unknown}; choose from {list(CHECKS)}')
     if not 0 < confidence < 1:
         raise ValueError(f"'confidence' must lie between 0 and 1 (got {confidence})")
-    if unit is not None and unit not in UNITS:
-        raise ValueError(f"'unit' must be one of {UNITS} (got '{unit}')")
+    if unit is not None and unit not in SPLIT_UNITS:
+        raise ValueError(f"'unit' must be one of {SPLIT_UNITS} (got '{unit}')")
     for name, value in numbers.items():
         least = 0 if name == 'num_shadows' else 1
         if value is not None and value < least:

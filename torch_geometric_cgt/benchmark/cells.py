@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import warnings
 from collections import Counter
@@ -21,6 +20,7 @@ from torch_geometric_cgt.benchmark.experiments import (
 )
 from torch_geometric_cgt.benchmark.gnn_training import GNNConfig
 from torch_geometric_cgt.benchmark.link_prediction import link_config
+from torch_geometric_cgt.utils.files import append_line
 
 KEY = re.compile(rb'\\"key\\": (\{[^{}]*\})')  # in a line, its quotes are escaped
 # The settings of cells that do not contain them.
@@ -122,15 +122,7 @@ def add_cell(path: Path, cell: Cell) -> None:
     is written in one call, so that several processes can share a file.
     """
     content = json.dumps(asdict(cell), sort_keys=True)
-    line = json.dumps({'sha256': _digest(content), 'cell': content}) + '\n'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        size = os.fstat(file).st_size
-        torn = size > 0 and os.pread(file, 1, size - 1) != b'\n'  # by a killed process
-        os.write(file, (('\n' if torn else '') + line).encode())
-    finally:
-        os.close(file)
+    append_line(path, json.dumps({'sha256': _digest(content), 'cell': content}))
 
 
 def read_cells(paths: Iterable[Path]) -> dict[CellKey, Cell]:

@@ -1,4 +1,4 @@
-r"""The layers of :mod:`torch_geometric_cgt.nn` under their old name, and their input."""
+r"""The layers and GNNs of :mod:`torch_geometric_cgt.nn` under their old name, and their input."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from torch_geometric_cgt.nn.tree_convs import (
     TreeConv,
     csr_matmul,
     linear,
+    parents_with_children,
     weighted_sum,
 )
+from torch_geometric_cgt.nn.tree_gnns import GNN, PPNP, TreeGNN, lookup
 from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words
 
 __all__ = [
+    'GNN',
+    'PPNP',
     'AttentionConv',
     'MeanConv',
     'PlainMeanConv',
@@ -28,9 +32,12 @@ __all__ = [
     'SampledMeanConv',
     'SumConv',
     'TreeConv',
+    'TreeGNN',
     'as_rows',
     'csr_matmul',
     'linear',
+    'lookup',
+    'parents_with_children',
     'weighted_sum',
 ]
 

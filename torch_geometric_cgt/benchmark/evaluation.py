@@ -48,7 +48,7 @@ from torch_geometric_cgt.benchmark.zoo import (
 from torch_geometric_cgt.benchmark.zoo_models import MAKERS
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.data.token_trees import matrix_of
-from torch_geometric_cgt.data.view_probes import probe_table, used_tokens, view_scores
+from torch_geometric_cgt.data.views import probe_table, used_tokens, view_scores
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
 from torch_geometric_cgt.pipeline.source import Source, check_source
 

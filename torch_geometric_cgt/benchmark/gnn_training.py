@@ -11,14 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from torch_geometric_cgt.benchmark.convs import (
+    GNN,
+    PPNP,
     AttentionConv,
     MeanConv,
     PlainMeanConv,
     SAGEConv,
     SampledMeanConv,
     SumConv,
+    TreeGNN,
 )
-from torch_geometric_cgt.benchmark.gnns import GNN, PPNP, TreeGNN
 from torch_geometric_cgt.benchmark.sampling_gnns import (
     ASGCN,
     FastGCN,

@@ -8,8 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torch_geometric_cgt.benchmark.convs import SampledMeanConv, TreeConv, linear
-from torch_geometric_cgt.benchmark.gnns import TreeGNN, lookup, parents_with_children
+from torch_geometric_cgt.benchmark.convs import (
+    SampledMeanConv,
+    TreeConv,
+    TreeGNN,
+    linear,
+    lookup,
+    parents_with_children,
+)
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.data.token_trees import Rows
 

@@ -11,10 +11,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_geometric_cgt.cli.source_arguments import add_source_arguments, source_of
+from torch_geometric_cgt.cli.source_arguments import add_source_arguments, has_source, source_of
 from torch_geometric_cgt.utils import limits
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Dataset
+
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
     from torch_geometric_cgt.pipeline import Promise
     from torch_geometric_cgt.release import Terms
@@ -76,6 +78,12 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
         help="weight of class probabilities in the clustering, 0 for none (default: 'auto')",
     )
     add(
+        '--generator',
+        metavar='NAME',
+        help='model of trees: CGT, or another one of docs/generators.md, such as NGram; NGram+tilt '
+        'selects its trees by views (default: CGT)',
+    )
+    add(
         '--num-scenes',
         type=int,
         help="clusters of neighbourhoods that the generator is conditioned on, 0 for the paper's "
@@ -85,6 +93,17 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add_protection_arguments(parser)
     add_private_arguments(parser)
     add_edge_arguments(parser)
+    add_fit_arguments(parser)
+    add('--seed', type=int, default=0, help='(default: %(default)s)')
+    add('--device', default='auto', help='(default: %(default)s)')
+    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
+    add('--force', action='store_true', help='fit again even if a fitted model is kept')
+    add('--quiet', action='store_true', help='no progress bars')
+
+
+def add_fit_arguments(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the arguments of the fit."""
+    add = parser.add_argument
     add('--epochs', type=int, help='(default: 1 to 25, fewer for larger graphs)')
     add(
         '--batch-size',
@@ -112,11 +131,6 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
         help='minutes between checkpoints (default: %(default)s)',
     )
     add('--no-resume', action='store_true', help='ignore the checkpoints of a killed run')
-    add('--seed', type=int, default=0, help='(default: %(default)s)')
-    add('--device', default='auto', help='(default: %(default)s)')
-    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
-    add('--force', action='store_true', help='fit again even if a fitted model is kept')
-    add('--quiet', action='store_true', help='no progress bars')
 
 
 def add_protection_arguments(parser: argparse.ArgumentParser) -> None:
@@ -201,6 +215,15 @@ def add_terms_arguments(parser: argparse.ArgumentParser) -> None:
     add('--intended-use', help='what the release is meant for (default: not stated)')
 
 
+def add_class_names_argument(parser: argparse.ArgumentParser) -> None:
+    r"""Adds the consent to publish names of labels."""
+    parser.add_argument(
+        '--publish-class-names',
+        action='store_true',
+        help='publish the names of labels, which no promise covers (default: numbers only)',
+    )
+
+
 def add_max_bytes(parser: argparse.ArgumentParser) -> None:
     r"""Adds the largest allowed size of a release."""
     parser.add_argument(
@@ -217,6 +240,43 @@ def terms_of(args: argparse.Namespace) -> Terms:
     from torch_geometric_cgt.release import Terms
 
     return Terms(args.license, args.contact, args.intended_use)
+
+
+def class_names_of(args: argparse.Namespace) -> tuple[str, ...] | None:
+    r"""Returns the names of labels if the owner publishes them, and checks them."""
+    if not args.publish_class_names:
+        return None
+
+    from torch_geometric_cgt.release.checks import check_class_names
+
+    source = source_of(args)
+    names = getattr(getattr(source, 'reading', None), 'classes', ())
+    if not names:
+        raise ValueError(
+            f"'--publish-class-names' is for tables, whose labels have names (got "
+            f"'{getattr(source, 'name', type(source).__name__)}')"
+        )
+    check_class_names(list(names), len(names))
+    return tuple(names)
+
+
+def require_report_folder(folder: Path) -> None:
+    r"""Creates the folder of a report. Raises an error if it is in the folder of a
+    release, where statistics of the source would be published.
+
+    Args:
+        folder (Path): The folder.
+    """
+    from torch_geometric_cgt.release.release import CARD, TENSORS
+    from torch_geometric_cgt.utils.files import require_writable
+
+    for parent in (folder.absolute(), *folder.absolute().parents):
+        if (parent / CARD).is_file() and (parent / TENSORS).is_file():
+            raise ValueError(
+                f"'{folder}' is in the release '{parent}', which may be published, and a report "
+                f"has statistics of the source: choose another folder for '--out'"
+            )
+    require_writable(folder)
 
 
 def split_names(text: str | None) -> tuple[str, ...] | None:
@@ -239,7 +299,7 @@ def build_dataset(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
         force_reload=args.force,
         log=not args.quiet,
         privacy=promise_of(args),
-        generator={} if args.num_scenes is None else {'num_scenes': args.num_scenes},
+        generator=generator_of(args),
         fit=FitConfig(
             epochs=args.epochs,
             batch_size=args.batch_size,
@@ -250,6 +310,20 @@ def build_dataset(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
             resume=not args.no_resume,
         ),
     )
+
+
+def generator_of(args: argparse.Namespace) -> dict[str, Any]:
+    r"""The argument :obj:`generator` of a dataset."""
+    found: dict[str, Any] = {}
+    if args.generator is not None:
+        name, plus, tilt = args.generator.partition('+')
+        if plus and tilt != 'tilt':
+            raise ValueError(f"'--generator' is a name or NAME+tilt (got '{args.generator}')")
+        if name.lower() != 'cgt' or plus:
+            found = {'model': name, **({'tilt': True} if plus else {})}
+    if args.num_scenes is not None:
+        found['num_scenes'] = args.num_scenes
+    return found
 
 
 def secrets_notice(dataset: SyntheticCGTDataset) -> str:
@@ -307,29 +381,37 @@ def _check_edge_arguments(args: argparse.Namespace) -> None:
                 f"'{name}' is for '--epsilon' (got {value}): k-anonymous builds carry edge values "
                 f'over without it'
             )
-    if args.edge_bins is not None and args.edge_bounds is None:
-        raise ValueError(
-            f"'--edge-bins' needs '--edge-bounds' (got {args.edge_bins} bins): without bounds, a "
-            f'private build does not read edge values'
-        )
 
 
 def edge_args(args: argparse.Namespace) -> dict[str, Any]:
     r"""Returns the arguments of edge values in a differentially private build. The
-    source says which columns the bounds are for.
+    source says which columns the bounds are for. Without a source, there is one
+    column for each pair of bounds: the cost depends on their number only.
     """
-    if args.edge_bounds is None:
+    pairs = args.edge_bounds
+    if pairs is None:
+        if args.edge_bins is not None:
+            raise ValueError(
+                f"'--edge-bins' needs '--edge-bounds' (got {args.edge_bins} bins): without bounds, "
+                f'a private build does not read edge values'
+            )
         return {}
+    bounds = {'edge_attr': pairs} if not has_source(args) else _bounds_of(source_of(args), pairs)
+    bins = {} if args.edge_bins is None else {'edge_bins': args.edge_bins}
+    return {'edge_bounds': bounds, **bins}
 
+
+def _bounds_of(source: Dataset, pairs: list[list[float]]) -> dict[str, list[list[float]]]:
+    r"""The bounds of each name of edge values of a source."""
     from torch_geometric_cgt.data import EdgeValues
 
-    values = EdgeValues.of(source_of(args)[0])
+    values = EdgeValues.of(source[0])
     if values is None:
         raise ValueError(
             f"'--edge-bounds' is for sources with 'edge_weight' or 'edge_attr', and this one has "
-            f'neither (got {args.edge_bounds})'
+            f'neither (got {pairs})'
         )
-    form, pairs = values.form, args.edge_bounds
+    form = values.form
     sizes = {name: 1 if name == 'edge_weight' else max(1, form.size) for name in form.names}
     if len(pairs) != form.num_columns:
         columns = ' and then '.join(f"{size} of '{name}'" for name, size in sizes.items())
@@ -341,8 +423,7 @@ def edge_args(args: argparse.Namespace) -> dict[str, Any]:
     for name, size in sizes.items():
         bounds[name] = pairs[first : first + size]
         first += size
-    bins = {} if args.edge_bins is None else {'edge_bins': args.edge_bins}
-    return {'edge_bounds': bounds, **bins}
+    return bounds
 
 
 def leave_process_group(args: argparse.Namespace) -> bool:

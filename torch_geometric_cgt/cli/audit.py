@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch_geometric_cgt.cli.arguments import (
     AUDIT_UNITS,
     CHECKS,
+    require_report_folder,
     split_names,
 )
 from torch_geometric_cgt.cli.source_arguments import add_source_arguments, has_source, source_of
@@ -79,13 +80,12 @@ def run(args: argparse.Namespace) -> int:
     from torch_geometric_cgt.pipeline import check_source
     from torch_geometric_cgt.release import read_release
     from torch_geometric_cgt.report.report_files import write_audit
-    from torch_geometric_cgt.utils.files import require_writable
 
     release = read_release(args.release)
     source = source_of(args)
     members = None if args.members is None else _read_mask(args.members)
     if args.out is not None:
-        require_writable(args.out)
+        require_report_folder(args.out)
     built = None
     if members is None:  # otherwise the build used a part of the source
         root = build_folder(args.root)

@@ -1,4 +1,4 @@
-r"""``cgt benchmark``: runs cells of the paper's experiments."""
+r"""``cgt benchmark``: runs cells of the paper's experiments, or compares generators."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import sys
 import time
 from pathlib import Path
 
+from torch_geometric_cgt.cli import compare_generators
 from torch_geometric_cgt.cli.arguments import EXPERIMENTS, split_names
 
-HELP = "run cells of the paper's experiments; finished cells are kept"
+HELP = "run cells of the paper's experiments, or compare generators; finished cells are kept"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     r"""Adds the arguments of the command."""
     add = parser.add_argument
     names = [f'{number} ({name})' if number else name for name, number in EXPERIMENTS.items()]
-    add('--scenario', required=True, help=f'comma-separated, of {", ".join(names)}')
+    add('--scenario', help=f'comma-separated, of {", ".join(names)}')
     add('--datasets', help='comma-separated names (default: those of the paper)')
     add('--levels', help='comma-separated levels of the scenario (default: all)')
     add('--models', help='comma-separated names (default: those of the scenario)')
@@ -28,12 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
     add('--cells', type=Path, default=Path('cells.jsonl'), help='(default: %(default)s)')
     add('--quiet', action='store_true', help='no progress bar')
+    compare_generators.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     r"""Runs the command."""
     if args.seeds < 1:
         raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
+    if (args.scenario is None) == (args.generators is None):
+        raise ValueError("Give '--scenario' or '--generators', one of the two")
+    if args.generators is not None:
+        return compare_generators.run(args)
 
     from torch_geometric_cgt.benchmark.experiments import BenchmarkConfig, find_experiment
     from torch_geometric_cgt.benchmark.runner import run_cells

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch_geometric_cgt.release.kept_builds import KeptBuild
+    from torch_geometric_cgt.release.cache import KeptBuild
 
 HELP = 'list or remove the builds that are kept; they hold secrets of their sources'
 COLUMNS = ('build', 'source', 'promise', 'date', 'size', 'state', 'secrets')
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("'cgt cache remove' needs the names of builds, or '--all'")
 
     from torch_geometric_cgt.datasets.sources import build_folder
-    from torch_geometric_cgt.release.kept_builds import kept_builds
+    from torch_geometric_cgt.release.cache import kept_builds
 
     root = build_folder(args.root)
     builds = kept_builds(root)
@@ -68,7 +68,7 @@ def _table(root: Path, builds: list[KeptBuild]) -> str:
 
 
 def _remove(args: argparse.Namespace, root: Path, builds: list[KeptBuild]) -> int:
-    from torch_geometric_cgt.release.kept_builds import remove_build
+    from torch_geometric_cgt.release.cache import remove_build
 
     known = [build.folder for build in builds]
     names = known if args.all else list(dict.fromkeys(args.builds))

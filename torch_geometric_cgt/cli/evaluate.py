@@ -12,10 +12,11 @@ from torch_geometric_cgt.cli.arguments import (
     add_build_arguments,
     build_dataset,
     leave_process_group,
+    require_report_folder,
     secrets_notice,
     split_names,
 )
-from torch_geometric_cgt.cli.source_arguments import source_of
+from torch_geometric_cgt.cli.source_arguments import require_test_nodes, source_of
 
 HELP = 'compare GNNs on the original, the quantized and the generated graph'
 
@@ -59,20 +60,17 @@ def run(args: argparse.Namespace) -> None:
     if args.seeds < 1:
         raise ValueError(f"'--seeds' must be at least 1 (got {args.seeds})")
 
-    from torch_geometric_cgt.benchmark import ALL_MODELS, PLAIN, ZOO, evaluate_dataset
+    from torch_geometric_cgt.benchmark import evaluate_dataset
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
     from torch_geometric_cgt.report.publication import publication_of
     from torch_geometric_cgt.report.report_files import write_evaluation
     from torch_geometric_cgt.report.zoo_tables import evaluation_tables
-    from torch_geometric_cgt.utils.files import require_writable
 
-    names = split_names(args.models) or (ZOO if args.zoo else MODELS)
-    models = [name for name in names if name]
-    allowed = [*ZOO, *PLAIN] if args.zoo else list(ALL_MODELS)
-    if not models or (unknown := [name for name in models if name not in allowed]):
-        raise ValueError(f'Unknown models {unknown if models else []}; choose from {allowed}')
-    require_writable(args.out)
+    models = _models(args)
+    require_report_folder(args.out)
     source = None if args.publishable else source_of(args)
+    if source is not None:
+        require_test_nodes(source)
     started = time.monotonic()
     if args.release is not None:
         datasets = [SyntheticCGTDataset.load(args.release)] * args.seeds
@@ -106,3 +104,15 @@ def run(args: argparse.Namespace) -> None:
     if args.release is None:
         print(secrets_notice(datasets[0]))
     print(json.dumps({name: round(value, 1) for name, value in seconds.items()}), 'seconds')
+
+
+def _models(args: argparse.Namespace) -> list[str]:
+    r"""The names of the GNNs, which must be known."""
+    from torch_geometric_cgt.benchmark import ALL_MODELS, PLAIN, ZOO
+
+    names = split_names(args.models) or (ZOO if args.zoo else MODELS)
+    models = [name for name in names if name]
+    allowed = [*ZOO, *PLAIN] if args.zoo else list(ALL_MODELS)
+    if not models or (unknown := [name for name in models if name not in allowed]):
+        raise ValueError(f'Unknown models {unknown if models else []}; choose from {allowed}')
+    return models

@@ -6,7 +6,9 @@ import argparse
 import json
 
 from torch_geometric_cgt.cli.arguments import (
+    add_edge_arguments,
     add_private_arguments,
+    edge_args,
     private_args,
 )
 from torch_geometric_cgt.cli.source_arguments import add_source_arguments, has_source, source_of
@@ -24,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add('--num-classes', type=int, help='instead of a source')
     add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
     add_private_arguments(parser)
+    add_edge_arguments(parser)
     add(
         '--noise',
         type=float,
@@ -57,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         raise ValueError("Give '--source', or '--num-nodes' and '--num-classes'")
     epsilon = ANY_EPSILON if args.epsilon is None else args.epsilon
-    config = DifferentialPrivacy(epsilon, args.delta, **private_args(args))
+    config = DifferentialPrivacy(epsilon, args.delta, **private_args(args), **edge_args(args))
     plan = PrivatePlan(numbers, config)
     if args.epsilon is None:
         plan = plan.at_noise(args.noise)

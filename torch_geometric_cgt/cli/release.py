@@ -11,13 +11,15 @@ from torch_geometric_cgt.cli.arguments import (
     CHECKS,
     MODELS,
     add_build_arguments,
+    add_class_names_argument,
     add_terms_arguments,
     build_dataset,
+    class_names_of,
     leave_process_group,
     split_names,
     terms_of,
 )
-from torch_geometric_cgt.cli.source_arguments import source_of
+from torch_geometric_cgt.cli.source_arguments import require_test_nodes, source_of
 
 if TYPE_CHECKING:
     from torch_geometric_cgt.datasets import SyntheticCGTDataset
@@ -46,6 +48,11 @@ exit codes:
        --allow-unchecked)
   130  interrupted
 """
+PUBLISH = {  # by exit code
+    0: 'Publish',
+    1: 'Do not publish',
+    3: 'Publish only if you can do without the missing checks',
+}
 # Arguments that do not change the result, or are the result of others.
 NOT_SETTINGS = ('run', 'out', 'quiet', 'no_resume', 'checkpoint_minutes', 'allow_unchecked', 'root')
 # Arguments that say which source is read, in the order of a command line.
@@ -92,6 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add('--allow-unchecked', action='store_true', help='exit with 0 if a check cannot be made')
     add_terms_arguments(parser)
+    add_class_names_argument(parser)
     add('--out', type=Path, required=True, help='folder of the release, its page and its audit')
 
 
@@ -101,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("Name the graph to release: '--source', or '--nodes' and '--edges'")
 
     from torch_geometric_cgt.benchmark import ALL_MODELS, PLAIN, ZOO
+    from torch_geometric_cgt.release import read_release
     from torch_geometric_cgt.report.release_folder import ReleaseFolder
     from torch_geometric_cgt.report.release_page import ReleasePage
 
@@ -109,6 +118,8 @@ def run(args: argparse.Namespace) -> int:
     if unknown := [name for name in models if name not in allowed]:
         raise ValueError(f'Unknown models {unknown}; choose from {allowed}')
     terms = terms_of(args)  # wrong ones are refused before the build
+    class_names_of(args)
+    require_test_nodes(source_of(args))
     folder = ReleaseFolder(args.out, _settings(args))
     dataset = _synthesize(args, folder, terms)
     if dataset is None:
@@ -116,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     evaluation = _evaluate(args, folder, dataset, models)
     audit = _audit(args, folder, dataset)
     page = ReleasePage(
-        dataset.card,
+        read_release(folder.release).card,
         evaluation,
         audit,
         folder.seconds,
@@ -147,7 +158,7 @@ def _synthesize(
             if not leave_process_group(args):
                 return None
             if not folder.release.exists():  # it appears as a whole
-                dataset.save(folder.release, terms=terms)
+                dataset.save(folder.release, terms=terms, class_names=class_names_of(args))
     else:
         dataset = build_dataset(args, args.seed)
         if not leave_process_group(args):
@@ -276,6 +287,6 @@ def _show(page: ReleasePage, paths: list[Path]) -> None:
     if page.left_out:
         print(f'Left out: {", ".join(page.left_out)}. To run them: {page.commands["audit"]}')
     folder = paths[0].parent
-    print(f'Publish: {folder / "release"}')
+    print(f'{PUBLISH[page.exit_code]}: {folder / "release"}')
     print(f'Keep: {folder / "owner"} and the build in {list(page.kept)[-1]}')
     print(f'Wrote {paths[-1]}, which is not to be published')

@@ -53,8 +53,9 @@ def add_source_arguments(
     add(
         '--source',
         default=default,
-        help=f'one of {", ".join(SOURCES)}; a folder with the tables nodes and edges; a file .npz '
-        f'or .pt; or package.module:function{more}{stated}',
+        help=f'one of {", ".join(SOURCES)}; a folder with the tables nodes and edges, or with '
+        f'x.npy, y.npy and edge_index.npy; a file .npz or .pt; or '
+        f'package.module:function{more}{stated}',
     )
     add('--nodes', type=Path, metavar='FILE', help='table of nodes, .csv or .parquet')
     add('--edges', type=Path, metavar='FILE', help='table of edges, .csv or .parquet')
@@ -119,6 +120,27 @@ def source_of(args: argparse.Namespace) -> Dataset:
         print(reading.text(), file=sys.stderr)
     args.loaded_source = dataset
     return dataset
+
+
+def require_test_nodes(source: Dataset) -> None:
+    r"""Raises an error if the splits of a source leave nothing to evaluate GNNs on.
+
+    Args:
+        source (Dataset): The source.
+    """
+    from torch_geometric_cgt.data import masks_of
+    from torch_geometric_cgt.pipeline import check_source
+
+    checked = check_source(source)
+    if checked.split is None:
+        return
+    masks = masks_of(checked.split)
+    for name in ('train_mask', 'test_mask'):
+        if not bool(masks[name][checked.root].any()):
+            raise ValueError(
+                f"No labelled node of '{checked.name}' is in '{name}', so that GNNs cannot be "
+                f"compared: name other splits, or use '--random-split'"
+            )
 
 
 def _named_source(args: argparse.Namespace) -> str | tuple[Path, Path]:

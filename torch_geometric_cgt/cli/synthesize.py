@@ -7,8 +7,10 @@ from pathlib import Path
 
 from torch_geometric_cgt.cli.arguments import (
     add_build_arguments,
+    add_class_names_argument,
     add_terms_arguments,
     build_dataset,
+    class_names_of,
     leave_process_group,
     secrets_notice,
     terms_of,
@@ -21,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     r"""Adds the arguments of the command."""
     add_build_arguments(parser)
     add_terms_arguments(parser)
+    add_class_names_argument(parser)
     parser.add_argument('--out', type=Path, required=True, help='folder of the release (new)')
 
 
@@ -32,11 +35,11 @@ def run(args: argparse.Namespace) -> None:
     from torch_geometric_cgt.utils.files import require_writable
 
     require_writable(args.out.absolute().parent)
-    terms = terms_of(args)  # wrong ones are refused before the build
+    terms, names = terms_of(args), class_names_of(args)  # wrong ones are refused before the build
     dataset = build_dataset(args, args.seed)
     if not leave_process_group(args):
         return
-    dataset.save(args.out, terms=terms)
+    dataset.save(args.out, terms=terms, class_names=names)
     print(f'{dataset}: {len(dataset.trees):,} computation graphs')
     print('Guaranteed:', *dataset.privacy.guaranteed, sep='\n  - ')
     print('Not guaranteed:', *dataset.privacy.not_guaranteed, sep='\n  - ')

@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> None:
             'summary': privacy.summary,
             'num_trees': card['num_trees'],
             'terms': card.get('terms', {}),
+            'class_names': card.get('class_names'),
         }
         print(json.dumps(facts, indent=2))
         return
@@ -42,6 +43,9 @@ def run(args: argparse.Namespace) -> None:
     print(f'  {card["num_trees"]:,} trees, {privacy.mechanism}: {privacy.summary}')
     for name, value in card.get('terms', {}).items():
         print(f'  {name}: {value}')
+    if 'class_names' in card:
+        labels = ', '.join(f'{i} = {name}' for i, name in enumerate(card['class_names']))
+        print(f'  names of labels: {labels}')
     if key is None:
         print('  signature: not checked, so anybody may have written this (see --public-key)')
     else:

@@ -2,7 +2,7 @@ r"""Batches of computation graphs with static shapes, without edge lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric_cgt.data.edge_values import ATTR, WEIGHT
 from torch_geometric_cgt.data.token_trees import TokenTrees
 from torch_geometric_cgt.data.tree import TreeShape
+from torch_geometric_cgt.utils.devices import to_device
 
 IGNORED = -100  # the label of padded trees, which torch's cross entropy leaves out
 
@@ -85,10 +86,15 @@ class DenseBatch:
 
     def to(self, device: str | torch.device, non_blocking: bool = False) -> DenseBatch:
         r"""The batch on another device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
-        def move(tensor: Tensor) -> Tensor:
-            return tensor.to(device, non_blocking=non_blocking)
+    def pin_memory(self) -> DenseBatch:
+        r"""The batch in pinned memory, from which a copy to a GPU with
+        :obj:`non_blocking=True` does not make the host wait.
+        """
+        return self._map(lambda tensor: tensor.pin_memory())
 
+    def _map(self, move: Callable[[Tensor], Tensor]) -> DenseBatch:
         edges = self.edge_codebook
         return replace(
             self,
@@ -127,8 +133,9 @@ class DenseLoader:
             fewer than :obj:`batch_size`, instead of padding them.
             (default: :obj:`False`)
         device (str or torch.device, optional): The device of the batches. The
-            codebook moves there once. By default, the device of the codebook.
-            (default: :obj:`None`)
+            codebook moves there once. Tokens of a batch are copied to a GPU
+            from pinned memory, and the host does not wait for them. By
+            default, the device of the codebook. (default: :obj:`None`)
         generator (torch.Generator, optional): The source of the random order.
             (default: :obj:`None`)
     """
@@ -176,24 +183,25 @@ class DenseLoader:
             rows (torch.Tensor): The indices of the trees.
         """
         device, missing = self.codebook.device, self.batch_size - rows.numel()
-        tokens, y = self.trees.tokens[rows].long(), self.trees.y[rows].long()
+        tokens = to_device(self.trees.tokens[rows], device).long()  # a narrow type until here
+        y = to_device(self.trees.y[rows], device).long()
         if missing:
             tokens = F.pad(tokens, (0, 0, 0, missing), value=self.trees.num_tokens)
             y = F.pad(y, (0, missing), value=IGNORED)
         edges = self._edge_tokens(rows, missing)
         return DenseBatch(
-            tokens.to(device),
-            y.to(device),
+            tokens,
+            y,
             self.codebook,
             self.trees.shape,
-            None if edges is None else edges.to(device),
+            edges,
             self.edge_codebook,
         )
 
     def _edge_tokens(self, rows: Tensor, missing: int) -> Tensor | None:
         if self.trees.edge_tokens is None or self.trees.edge_values is None:
             return None
-        tokens = self.trees.edge_tokens[rows].long()
+        tokens = to_device(self.trees.edge_tokens[rows], self.codebook.device).long()
         return F.pad(tokens, (0, 0, 0, missing), value=len(self.trees.edge_values))
 
     def __repr__(self) -> str:

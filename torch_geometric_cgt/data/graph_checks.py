@@ -1,10 +1,27 @@
-r"""Checks of the features and the edges of a graph."""
+r"""Checks of the attributes of a graph: its features, its edges, and its splits by their usual
+names, which are masks, indices and OGB's dictionary of indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_geometric_cgt.data.token_trees import MASKS
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.utils.rows import rows_per_block
+
+INDICES = {  # the mask that an attribute with indices stands for
+    'train_idx': 'train_mask',
+    'val_idx': 'val_mask',
+    'valid_idx': 'val_mask',
+    'test_idx': 'test_mask',
+}
+SPLIT_IDX = 'split_idx'  # of OGB: {'train': ..., 'valid': ..., 'test': ...}
+SPLIT_ATTRIBUTES = (*MASKS, *INDICES, SPLIT_IDX)
 
 
 def check_features(data: Data) -> Tensor:
@@ -23,12 +40,18 @@ def check_features(data: Data) -> Tensor:
         if not bool(torch.isfinite(x.values()).all()):
             raise SourceError("'x' must be finite (got NaN or infinite values)")
         return x
-    bad = ~torch.isfinite(x)
-    if bad.any():
-        row, column = bad.nonzero()[0].tolist()
+    first, count = None, 0
+    step = rows_per_block(x.size(1))
+    for start in range(0, x.size(0), step):  # x may be memory-mapped
+        bad = ~torch.isfinite(x[start : start + step])
+        if bool(bad.any()):
+            row, column = bad.nonzero()[0].tolist()
+            first = first or (start + row, column)
+            count += int(bad.sum())
+    if first is not None:
         raise SourceError(
-            f"'x' must be finite (got {int(bad.sum())} NaN or infinite values, "
-            f'the first in row {row}, column {column})'
+            f"'x' must be finite (got {count} NaN or infinite values, "
+            f'the first in row {first[0]}, column {first[1]})'
         )
     return x
 
@@ -51,3 +74,57 @@ def check_edges(data: Data) -> Tensor:
             f'(got {int(edge_index.min())} to {int(edge_index.max())})'
         )
     return edge_index
+
+
+def add_masks(data: Data) -> Data:
+    r"""Returns a copy of a graph in which splits by indices are masks. Other
+    attributes are the same objects. Raises :class:`SourceError` if the indices
+    are invalid, or contradict masks of the graph.
+
+    Args:
+        data (Data): The graph.
+    """
+    found: dict[str, tuple[str, Any]] = {}
+    for name, mask in INDICES.items():
+        if data.get(name) is not None:
+            found.setdefault(mask, (name, data[name]))
+    if isinstance(split := data.get(SPLIT_IDX), dict):
+        for part, value in split.items():
+            if f'{part}_idx' in INDICES and value is not None:
+                found.setdefault(INDICES[f'{part}_idx'], (f"{SPLIT_IDX}['{part}']", value))
+    if not found:
+        return data
+    out, num_nodes = Data.from_dict(data.to_dict()), int(data.num_nodes or 0)
+    for mask, (name, value) in found.items():
+        made = _mask_of(name, value, num_nodes)
+        if isinstance(known := data.get(mask), Tensor) and not torch.equal(
+            known.cpu().bool(), made
+        ):
+            raise SourceError(f"'{name}' and '{mask}' are two different splits: remove one of them")
+        out[mask] = made
+    return out
+
+
+def _mask_of(name: str, value: Any, num_nodes: int) -> Tensor:
+    r"""A mask of nodes from their indices, or from a mask under the name of indices."""
+    try:
+        index = torch.as_tensor(value).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SourceError(
+            f"'{name}' must be a tensor of node ids (got '{type(value).__name__}')"
+        ) from error
+    if index.dtype == torch.bool and index.shape == (num_nodes,):
+        return index
+    if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+        raise SourceError(
+            f"'{name}' must hold node ids (got {index.dtype} of shape {list(index.shape)})"
+        )
+    index = index.view(-1).long()
+    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < num_nodes:
+        raise SourceError(
+            f"'{name}' must hold node ids from 0 to {num_nodes - 1} "
+            f'(got {int(index.min())} to {int(index.max())})'
+        )
+    mask = torch.zeros(num_nodes, dtype=torch.bool)
+    mask[index] = True
+    return mask

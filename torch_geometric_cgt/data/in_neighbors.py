@@ -8,6 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+BLOCK_EDGES = 1 << 22  # edges at a time, of a graph that may be memory-mapped
+BLOCK_NODES = 1 << 16
+
 
 @dataclass(frozen=True)
 class InNeighbors:
@@ -31,6 +34,27 @@ class InNeighbors:
         ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=target.device))
         del target  # A gigabyte for a large graph.
         return cls(ptr, edge_index[0][edge], edge if keep_edge else None)
+
+    @classmethod
+    def into(cls, edge_index: Tensor, num_nodes: int, node: Tensor) -> InNeighbors:
+        r"""Compresses only the edges into some nodes. Edges are visited in blocks,
+        so that a memory-mapped :obj:`edge_index` is never copied.
+
+        Args:
+            edge_index (torch.Tensor): The edges, ``[2, E]``.
+            num_nodes (int): The number of nodes.
+            node (torch.Tensor): The nodes. All others have no neighbours in the
+                result.
+        """
+        wanted = torch.zeros(num_nodes, dtype=torch.bool)
+        wanted[node] = True
+        kept = [
+            torch.stack([source, target])[:, wanted[target]]
+            for source, target in zip(
+                *(ends.split(BLOCK_EDGES) for ends in edge_index), strict=True
+            )
+        ]
+        return cls.from_edge_index(torch.cat([edge_index[:, :0], *kept], dim=1), num_nodes)
 
     @property
     def num_nodes(self) -> int:
@@ -79,6 +103,28 @@ class InNeighbors:
         # index_select is several times as fast as indexing with brackets.
         source = self.source.index_select(0, position.clamp(min=0).reshape(-1))
         return source.view_as(position).masked_fill_(position < 0, -1)
+
+
+def average_rows(
+    table: Tensor, graph: InNeighbors, node: Tensor, index: Tensor | None = None
+) -> Tensor:
+    r"""Averages features over some nodes and their in-neighbours, ``[n, D]``.
+
+    Args:
+        table (torch.Tensor): The features, ``[m, D]``.
+        graph (InNeighbors): The graph.
+        node (torch.Tensor): The nodes, ``[n]``.
+        index (torch.Tensor, optional): The row of each node of the graph in
+            :obj:`table`, ``[N]``. By default, node :math:`i` has row :math:`i`.
+            (default: :obj:`None`)
+    """
+    out = table.new_empty(node.numel(), table.size(1))
+    for rows, block in zip(out.split(BLOCK_NODES), node.split(BLOCK_NODES), strict=True):
+        near = graph.rows(block)
+        source, own = (near.source, block) if index is None else (index[near.source], index[block])
+        total = F.embedding_bag(source.long(), table, near.ptr[:-1], mode='sum')
+        rows.copy_(total.add_(table[own.long()]).div_(1 + near.ptr.diff()[:, None]))
+    return out
 
 
 def _at(edge: Tensor | None, position: Tensor) -> Tensor | None:

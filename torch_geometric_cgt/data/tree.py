@@ -106,6 +106,20 @@ class TreeShape:
             mask[slots] |= mask[self.parent[slots]]
         return mask
 
+    def parent_values(self, value: Tensor) -> Tensor:
+        r"""The value of the parent of each slot below the root, ``[n, T - 1]``.
+
+        It needs no index, which would have to be copied to the device.
+
+        Args:
+            value (torch.Tensor): A value per slot, ``[n, T]``.
+        """
+        layers = [
+            value[:, self.layer_slice(layer), None].expand(-1, -1, fan_out).flatten(1)
+            for layer, fan_out in enumerate(self.num_neighbors)
+        ]
+        return torch.cat(layers, dim=1)
+
     def truncate(self, depth: int) -> TreeShape:
         r"""The shape of the first :obj:`depth` layers below the root."""
         return TreeShape(self.num_neighbors[:depth])
@@ -135,7 +149,7 @@ class TreeShape:
         Args:
             real (torch.Tensor): Whether each slot is not null, ``[n, T]``.
         """
-        orphans = real[:, 1:] & ~real[:, self.parent[1:].to(real.device)]
+        orphans = real[:, 1:] & ~self.parent_values(real)
         return bool(real[:, 0].all()) and not bool(orphans.any())
 
 

@@ -1,14 +1,17 @@
-r"""Joins the trees of a release into one undirected graph."""
+r"""Joins the trees of a release into one undirected graph, with degrees that are estimated from the
+trees alone.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_geometric_cgt.data.edge_ends import make_edge_ends
 from torch_geometric_cgt.data.end_matching import EndMatching
-from torch_geometric_cgt.data.joined_degrees import sample_degrees
 from torch_geometric_cgt.data.token_trees import TokenTrees, masks_of
 from torch_geometric_cgt.utils.checks import check_memory
 from torch_geometric_cgt.utils.seeds import seeded
@@ -16,6 +19,11 @@ from torch_geometric_cgt.utils.seeds import seeded
 CLOSING_SHARE = 0.4  # of edge ends that close triangles, at most
 BYTES_PER_NODE = 5_000  # about 15 edges, and temporary tensors
 NUM_DRAWS = 16  # paths per node, to count repeated tokens
+EXPONENT = 5.0  # of the tail of degrees, far beyond the fan-out
+PRIOR_ROOTS = 5.0  # with the mean degree, added to those of each token
+MAX_STEPS = 1_000  # of the fixed point
+TOLERANCE = 1e-6
+__all__ = ['mean_degree', 'mean_degrees', 'sample_degrees']
 
 
 def join_trees(trees: TokenTrees, codebook: Tensor, seed: int = 0) -> Data:
@@ -112,3 +120,165 @@ def repeated_tokens_of_graph(
     child, other = neighbor[start[root] + first], neighbor[start[root] + second]
     below = neighbor[start[child] + (uniform[2] * count[child]).long()]
     return float((token[below] == token[other]).double().mean())
+
+
+def sample_degrees(trees: TokenTrees, generator: torch.Generator) -> Tensor:
+    r"""Draws a degree for each root, ``[n]``.
+
+    A root with fewer children than the fan-out :math:`s` has exactly that
+    degree. A root with :math:`s` children has a degree of at least :math:`s`,
+    which is drawn from :math:`p(d) \propto (d + c)^{-5}`. The offset
+    :math:`c` gives it the mean of its token, see :meth:`mean_degrees`.
+
+    Args:
+        trees (TokenTrees): The trees. Trees of one layer do not tell degrees
+            beyond the fan-out, so that their roots get at most that degree.
+        generator (torch.Generator): The source of randomness.
+    """
+    fan_out = trees.shape.num_neighbors[0]
+    degree = trees.real[:, trees.shape.layer_slice(1)].sum(dim=1)
+    full = degree == fan_out
+    if trees.shape.depth == 1 or not bool(full.any()):
+        return degree
+    mean = mean_degrees(trees)[trees.tokens[full, 0].long()]
+    uniform = torch.rand(mean.numel(), dtype=torch.float64, generator=generator)
+    degree[full] = _draw_tail(mean, uniform, fan_out, largest=max(fan_out, len(trees) - 1))
+    return degree
+
+
+def mean_degrees(trees: TokenTrees) -> Tensor:
+    r"""The estimated mean degree of the roots of each token with a full
+    fan-out, ``[num_tokens]``.
+
+    The ratio of means is that of :meth:`_relative_degrees`, the level that of
+    :meth:`mean_degree`.
+    """
+    relative, num_roots = _relative_degrees(trees)
+    level = (relative * num_roots).sum() / num_roots.sum().clamp(min=1)
+    relative = (relative * num_roots + PRIOR_ROOTS * level) / (num_roots + PRIOR_ROOTS)
+    level = (relative * num_roots).sum() / num_roots.sum().clamp(min=1)
+    relative = relative / level.clamp(min=1e-12)
+    lowest = trees.shape.num_neighbors[0]
+    degree = (trees.tokens[:, trees.shape.layer_slice(1)] != trees.num_tokens).sum(dim=1).double()
+    token, full = trees.tokens[:, 0].long(), degree == lowest
+    for _ in range(2):  # the first estimate gives all roots the same weight
+        mean = (mean_degree(trees, degree) * relative).clamp(min=float(lowest))
+        degree = torch.where(full, mean[token], degree)
+    return mean
+
+
+def mean_degree(trees: TokenTrees, degree: Tensor) -> float:
+    r"""The estimated mean degree of nodes with a full fan-out.
+
+    A child of degree :math:`d` has the root among its own neighbours. Each of
+    its sampled neighbours is the root with probability :math:`1/d`, and then
+    has the root's token. Otherwise the two are different neighbours of the
+    child, with equal tokens as often as two of its sampled neighbours have,
+    :math:`q`. The share :math:`r` of grandchildren with the root's token
+    therefore is :math:`1/d + (1 - 1/d) q`. Children are weighted by the number
+    of edges that they stand for. The mean of :math:`1/d` over edges is the
+    inverse of the mean degree over nodes.
+
+    Args:
+        trees (TokenTrees): The trees, of at least two layers.
+        degree (torch.Tensor): The degree of each root, or an estimate, ``[n]``.
+    """
+    first, second = trees.shape.num_neighbors[:2]
+    lowest, highest = float(first), float(max(first, len(trees) - 1))
+    grandchildren, full = _grandchildren(trees), _is_full(trees)
+    if not bool(full.any()) or second < 2:
+        return lowest
+    shown = (trees.tokens[:, trees.shape.layer_slice(1)] != trees.num_tokens).sum(dim=1)
+    weight = (degree / shown.clamp(min=1))[:, None].expand_as(full)[full]
+    weight = weight / weight.sum()
+    back = (grandchildren == trees.tokens[:, :1, None])[full].double().mean(dim=1)
+    same = _equal_pairs(grandchildren[full].sort(dim=1).values) / (second * (second - 1) / 2)
+    r, q = float(weight @ back), float(weight @ same.double())
+    if (r - q) * highest <= 1 - q:
+        return highest
+    return min(max((1 - q) / (r - q), lowest), highest)
+
+
+def _equal_pairs(ordered: Tensor) -> Tensor:
+    r"""The number of pairs of equal entries of each row, for sorted rows."""
+    run = torch.zeros(ordered.size(0), dtype=torch.long)
+    pairs = torch.zeros_like(run)
+    for i in range(1, ordered.size(1)):
+        run = torch.where(ordered[:, i] == ordered[:, i - 1], run + 1, 0)
+        pairs += run
+    return pairs
+
+
+def _relative_degrees(trees: TokenTrees) -> tuple[Tensor, Tensor]:
+    r"""The number of edge ends per root of each token, up to a factor, and the
+    number of roots, both of nodes with at least :math:`t` neighbours.
+
+    In an undirected graph, the edges of token :math:`b` are those that others
+    have to it. A root with fewer than :math:`t` children shows all its edges.
+    The children of another root are a sample of its edges. The number of edge
+    ends therefore solves :math:`E_b = l_b + \sum_a E_a P_{ab}`, with
+    :math:`l_b` edges from small roots and the shares :math:`P_{ab}` of the
+    children of large roots.
+    """
+    least = min(trees.shape.num_neighbors[:2])
+    num_tokens = trees.num_tokens
+    child = trees.tokens[:, trees.shape.layer_slice(1)].long()
+    num_children = (child != num_tokens).sum(dim=1)
+    is_large = num_children >= least
+    large_child = (_grandchildren(trees) != num_tokens).sum(dim=2) >= least
+    token = trees.tokens[:, 0].long()
+    num_roots = torch.bincount(token[is_large], minlength=num_tokens).double()
+
+    small = large_child & ~is_large[:, None]
+    edges = torch.bincount(child[small], minlength=num_tokens).double().numpy()
+    seen = large_child & is_large[:, None]
+    weight = (1 / num_children.clamp(min=1).double() / num_roots.clamp(min=1)[token])[:, None]
+    parent = token[:, None].expand_as(child)[seen]
+    share = sp.csr_matrix(
+        (weight.expand_as(child)[seen].numpy(), (child[seen].numpy(), parent.numpy())),
+        shape=(num_tokens, num_tokens),
+    )
+    edges = edges + 1e-3 * num_roots.numpy()  # so that a graph without small roots has a solution
+    ends = edges
+    for _ in range(MAX_STEPS):
+        found = edges + share @ ends
+        converged = np.abs(found - ends).sum() <= TOLERANCE * found.sum()
+        ends = found
+        if converged:
+            break
+    return torch.from_numpy(ends) / num_roots.clamp(min=1), num_roots
+
+
+def _grandchildren(trees: TokenTrees) -> Tensor:
+    r"""The tokens of the grandchildren by child, ``[n, f, f']``."""
+    second = trees.tokens[:, trees.shape.layer_slice(2)]
+    return second.unflatten(1, trees.shape.num_neighbors[:2]).long()
+
+
+def _is_full(trees: TokenTrees) -> Tensor:
+    r"""Whether each child shows as many neighbours as a tree can, ``[n, f]``."""
+    return (_grandchildren(trees) != trees.num_tokens).all(dim=2)
+
+
+def _draw_tail(mean: Tensor, uniform: Tensor, lowest: int, largest: int) -> Tensor:
+    r"""Draws whole numbers from :obj:`lowest` to :obj:`largest` with
+    :math:`p(d) \propto (d + c)^{-5}` and the given means.
+    """
+    if largest <= lowest:
+        return torch.full_like(mean, lowest, dtype=torch.long)
+    value, index = mean.unique(return_inverse=True)
+    offset = torch.tensor([_offset(float(v), lowest) for v in value], dtype=torch.float64)[index]
+    # The inverse of the distribution function of the continuous law, from lowest - 1/2 on.
+    start = lowest - 0.5 + offset
+    drawn = start * (1 - uniform).pow(-1 / (EXPONENT - 1)) - offset
+    return drawn.round().long().clamp(lowest, largest)
+
+
+def _offset(mean: float, lowest: int) -> float:
+    r"""The offset that gives a tail its mean, before it is rounded."""
+    start = lowest - 0.5
+    smallest = start * (EXPONENT - 1) / (EXPONENT - 2)  # without an offset
+    if mean <= lowest + 0.1:
+        mean = lowest + 0.1
+    # mean = (start + c) (a - 1) / (a - 2) - c is linear in c
+    return (mean - smallest) * (EXPONENT - 2)

@@ -1,15 +1,28 @@
-r"""Views of trees: what GNNs of different kinds see of a computation graph."""
+r"""Views of trees, which are what GNNs of different kinds see of a computation graph, and linear
+probes that measure how well each view predicts the label.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
+from torch_geometric_cgt.data.token_trees import TokenTrees, masks_of
 from torch_geometric_cgt.data.tree import TreeShape
+from torch_geometric_cgt.utils.linear import fit_linear, reduce_features
 
 BLOCK_ELEMENTS = 1 << 24  # features per block of trees
 LAYER_NAMES = ('root', 'children', 'grandchildren')
+NUM_COMPONENTS = 256  # principal components of features
+NUM_FOLDS = 3
+MAX_ROWS = 8_000  # that a probe learns from
+MAX_LOGITS = 80_000  # rows times labels: with many labels, fewer rows are used
 
 
 def view_names(shape: TreeShape) -> list[str]:
@@ -46,34 +59,63 @@ def tree_views(tokens: Tensor, table: Tensor, shape: TreeShape) -> dict[str, Ten
 
 
 def _views(tokens: Tensor, table: Tensor, shape: TreeShape) -> dict[str, Tensor]:
-    table = F.pad(table, (0, 0, 0, 1))  # the last row is the null token
+    padded = F.pad(table, (0, 0, 0, 1))  # the last row is the null token
     slots = [tokens[:, shape.layer_slice(layer)] for layer in range(shape.depth + 1)]
-    real = [(slot < table.size(0) - 1).unsqueeze(-1).to(table.dtype) for slot in slots]
-    layers = [table[slot] for slot in slots]
+    real = [(slot < table.size(0)).to(table.dtype) for slot in slots]  # [n, slots]
     means = [
-        (z * exists).sum(dim=1) / exists.sum(dim=1).clamp(min=1)
-        for z, exists in zip(layers, real, strict=True)
+        _weighted_sum(slot, exists / exists.sum(dim=1, keepdim=True).clamp(min=1), padded)
+        for slot, exists in zip(slots, real, strict=True)
     ]
     out = dict(zip(_layer_names(shape), means, strict=True))
-    absent = real[1] == 0
-    largest = layers[1].masked_fill(absent, -torch.inf).amax(dim=1)
-    smallest = layers[1].masked_fill(absent, torch.inf).amin(dim=1)
+    largest = _largest(slots[1], F.pad(table, (0, 0, 0, 1), value=-torch.inf))
+    smallest = -_largest(slots[1], F.pad(-table, (0, 0, 0, 1), value=-torch.inf))
     out['maximum'] = torch.cat([largest, smallest], dim=1).nan_to_num(posinf=0.0, neginf=0.0)
     out['layers apart'] = torch.cat(means, dim=1)
-    degree = [1 + _sum_below(exists, shape, layer) for layer, exists in enumerate(real[1:])]
-    degree.append(torch.ones_like(real[-1]))  # leaves
-    for hop in range(1, shape.depth + 1):
-        for layer in range(shape.depth + 1 - hop):
-            weighted = layers[layer + 1] * real[layer + 1] / degree[layer + 1].sqrt()
-            below = _sum_below(weighted, shape, layer)
-            layers[layer] = layers[layer] / degree[layer] + below / degree[layer].sqrt()
-        out[f'{hop} hop' if hop == 1 else f'{hop} hops'] = layers[0][:, 0]
+    weights = _hop_weights(real, shape)
+    for hop, weight in enumerate(weights, start=1):
+        used = weight.size(1)
+        out[f'{hop} hop' if hop == 1 else f'{hop} hops'] = _weighted_sum(
+            tokens[:, :used], weight, padded
+        )
     return out
 
 
-def _sum_below(z: Tensor, shape: TreeShape, layer: int) -> Tensor:
-    r"""Sums the children of each slot of a layer."""
-    return z.unflatten(1, (-1, shape.num_neighbors[layer])).sum(dim=2)
+def _hop_weights(real: list[Tensor], shape: TreeShape) -> list[Tensor]:
+    r"""The weight of each slot in the features of the root after one hop, two hops and so on,
+    ``[n, slots]``. A hop is linear, so that features need not be combined slot by slot.
+    """
+    degree = [
+        1 + exists.unflatten(1, (-1, fan_out)).sum(dim=2)
+        for exists, fan_out in zip(real[1:], shape.num_neighbors, strict=True)
+    ]
+    degree.append(torch.ones_like(real[-1]))  # leaves
+    weight, out = [torch.ones_like(real[0])], []
+    for hop in range(1, shape.depth + 1):
+        weight.append(torch.zeros_like(real[hop]))
+        passed = [
+            (w / d.sqrt()).repeat_interleave(fan_out, dim=1)
+            for w, d, fan_out in zip(weight[:-1], degree, shape.num_neighbors, strict=False)
+        ]
+        weight = [w / d for w, d in zip(weight, degree, strict=False)]
+        for layer, above in enumerate(passed, start=1):
+            weight[layer] = weight[layer] + above * real[layer] / degree[layer].sqrt()
+        out.append(torch.cat(weight, dim=1))
+    return out
+
+
+def _weighted_sum(tokens: Tensor, weight: Tensor, table: Tensor) -> Tensor:
+    r"""Sums features of slots, ``[n, D]``, without a copy of the features of each slot."""
+    return F.embedding_bag(
+        tokens.contiguous(), table, per_sample_weights=weight.contiguous(), mode='sum'
+    )
+
+
+def _largest(slots: Tensor, table: Tensor) -> Tensor:
+    r"""The largest value of each feature among some slots, ``[n, D]``."""
+    out = table[slots[:, 0]]
+    for slot in slots[:, 1:].unbind(dim=1):
+        torch.maximum(out, table[slot], out=out)
+    return out
 
 
 def _layer_names(shape: TreeShape) -> list[str]:
@@ -81,3 +123,164 @@ def _layer_names(shape: TreeShape) -> list[str]:
         LAYER_NAMES[layer] if layer < len(LAYER_NAMES) else f'layer {layer}'
         for layer in range(shape.depth + 1)
     ]
+
+
+@dataclass(frozen=True)
+class LinearProbe:
+    r"""A multinomial logistic regression with the scaling of its input.
+
+    Args:
+        shift (torch.Tensor): Subtracted from the input, ``[D]``.
+        weight (torch.Tensor): ``[C, D]``.
+        bias (torch.Tensor): ``[C]``. The bias of a label that was not seen is very low.
+    """
+
+    shift: Tensor
+    weight: Tensor
+    bias: Tensor
+
+    @classmethod
+    def fit(cls, rows: Tensor, y: Tensor, num_classes: int) -> LinearProbe:
+        r"""Trains a probe.
+
+        Args:
+            rows (torch.Tensor): The input, ``[n, D]``.
+            y (torch.Tensor): The labels, ``[n]``.
+            num_classes (int): The number of labels.
+        """
+        shift = rows.mean(dim=0)
+        scale = float((rows - shift).square().sum(dim=1).mean().sqrt().clamp(min=1e-12))
+        weight = rows.new_zeros(num_classes, rows.size(1))
+        bias = rows.new_full((num_classes,), -1e4)
+        seen = y.unique()
+        if seen.numel() < 2:
+            bias[seen] = 0.0
+            return cls(shift, weight, bias)
+        model = LogisticRegression(C=10.0, max_iter=100, tol=1e-3)
+        fit_linear(model, ((rows - shift) / scale).numpy(), y.numpy())
+        coef, intercept = model.coef_, model.intercept_
+        if seen.numel() == 2:  # scikit-learn keeps the difference of the two labels only
+            coef = np.concatenate([-coef, coef]) / 2
+            intercept = np.concatenate([-intercept, intercept]) / 2
+        weight[seen] = torch.from_numpy(coef).to(rows.dtype) / scale
+        bias[seen] = torch.from_numpy(intercept).to(rows.dtype)
+        return cls(shift, weight, bias)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        r"""The class probabilities of each row, ``[n, C]``."""
+        return ((rows - self.shift) @ self.weight.t() + self.bias).softmax(dim=1)
+
+
+class ViewProbes:
+    r"""One linear probe per view and fold.
+
+    A tree that probes were trained on is predicted by those that did not see
+    it, and any other tree by the probes of a random fold. All predictions
+    therefore come from probes of the same quality.
+
+    Args:
+        folds (list[dict[str, LinearProbe]]): The probe of each view, for each fold.
+    """
+
+    def __init__(self, folds: list[dict[str, LinearProbe]]) -> None:
+        self.folds = folds
+
+    @classmethod
+    def fit(
+        cls,
+        views: dict[str, Tensor],
+        y: Tensor,
+        fold: Tensor,
+        num_classes: int,
+        rng: torch.Generator,
+    ) -> ViewProbes:
+        r"""Trains the probes of each fold on the trees of all other folds.
+
+        Args:
+            views (dict[str, torch.Tensor]): The views of the trees.
+            y (torch.Tensor): The label of each tree, ``[n]``.
+            fold (torch.Tensor): The fold of each tree, ``[n]``.
+            num_classes (int): The number of labels.
+            rng (torch.Generator): The source of randomness.
+        """
+        most = max(1, min(MAX_ROWS, MAX_LOGITS // num_classes))
+        folds = []
+        for i in range(NUM_FOLDS):
+            rows = (fold != i).nonzero().view(-1)
+            rows = rows[torch.randperm(rows.numel(), generator=rng)[:most]]
+            folds.append(
+                {name: LinearProbe.fit(z[rows], y[rows], num_classes) for name, z in views.items()}
+            )
+        return cls(folds)
+
+    def __call__(self, views: dict[str, Tensor], fold: Tensor) -> dict[str, Tensor]:
+        r"""Predicts the class probabilities of each view, ``[n, C]``.
+
+        Args:
+            views (dict[str, torch.Tensor]): The views.
+            fold (torch.Tensor): The fold whose probes predict each tree, ``[n]``.
+        """
+        out = {}
+        for name, z in views.items():
+            probs = torch.stack([probes[name](z) for probes in self.folds])  # [K, n, C]
+            out[name] = probs[fold, torch.arange(fold.numel())]
+        return out
+
+
+def view_scores(trees: TokenTrees, table: Tensor) -> dict[str, float]:
+    r"""Trains a probe of each view on the training roots and tests it on all
+    other roots. If the training split cannot be used, every second root is
+    trained on.
+
+    The score is the accuracy. For two labels, it is the area under the ROC
+    curve: where one label is rare, the accuracy hardly depends on the view.
+
+    Args:
+        trees (TokenTrees): The trees.
+        table (torch.Tensor): The features of each token, ``[m, D]``, see :meth:`probe_table`.
+    """
+    y, train = trees.y.long(), masks_of(trees.split)['train_mask']
+    if train.all() or y[train].unique().numel() < 2:
+        train = torch.arange(train.numel()) % 2 == 0
+    out = {}
+    for name, z in tree_views(trees.tokens, table, trees.shape).items():
+        probs = LinearProbe.fit(z[train], y[train], trees.num_classes)(z[~train])
+        out[name] = probe_score(probs, y[~train])
+    return out
+
+
+def probe_score(probs: Tensor, y: Tensor) -> float:
+    r"""The accuracy of predictions, or the area under the ROC curve for two labels.
+
+    Args:
+        probs (torch.Tensor): Class probabilities, ``[n, C]``.
+        y (torch.Tensor): The labels, ``[n]``.
+    """
+    if probs.size(1) == 2 and y.unique().numel() == 2:
+        return float(roc_auc_score(y.numpy(), probs[:, 1].numpy()))
+    return float((probs.argmax(dim=1) == y).double().mean())
+
+
+def probe_table(x: Tensor, seed: int = 0) -> Tensor:
+    r"""The features that probes see: principal components, ``[m, D]``.
+
+    Args:
+        x (torch.Tensor): The features of each token, dense or sparse, ``[m, F]``.
+        seed (int, optional): The seed of the components. (default: :obj:`0`)
+    """
+    return reduce_features(x, NUM_COMPONENTS, seed).float()
+
+
+def used_tokens(trees: TokenTrees, x: Tensor) -> tuple[TokenTrees, Tensor]:
+    r"""The same trees with a table of only those tokens that they use.
+
+    Args:
+        trees (TokenTrees): The trees.
+        x (torch.Tensor): The features of each token, dense or sparse, ``[m, F]``.
+    """
+    token = trees.tokens.long().unique()
+    token = token[token < trees.num_tokens]
+    place = torch.full((trees.num_tokens,), -1)
+    place[token] = torch.arange(token.numel())
+    rows = x if x.layout == torch.strided else x.to_sparse_coo()
+    return trees.map_tokens(place, token.numel()), rows.index_select(0, token)

@@ -1,4 +1,4 @@
-r"""Graphs from files of arrays and tensors: ``.npz`` and ``.pt``. Neither can run code."""
+r"""Graphs from files of arrays and tensors: ``.npz``, ``.npy`` and ``.pt``. None can run code."""
 
 from __future__ import annotations
 
@@ -82,6 +82,31 @@ def read_npz_graph(path: Path) -> tuple[Data, Reading]:
     is_sparse = any(f'adj_{part}' in arrays for part in SPARSE)
     data = _from_csr(path, arrays) if is_sparse else _from_arrays(path, arrays)
     return data, _reading(data, path)
+
+
+def read_npy_folder(folder: Path) -> tuple[Data, Reading]:
+    r"""Reads a graph from a folder with one :obj:`.npy` file per array, named as the
+    arrays of :meth:`read_npz_graph`: :obj:`x.npy`, :obj:`y.npy`,
+    :obj:`edge_index.npy` and others.
+
+    The arrays are memory-mapped: the operating system reads those parts of them
+    that are used, and all processes of a machine share what it has read. Types
+    that PyTorch does not have, and integers of edges and labels other than
+    :obj:`int64`, are converted in memory.
+
+    Args:
+        folder (Path): The folder.
+    """
+    arrays = {}
+    for path in sorted(folder.glob('*.npy')):
+        try:  # changes of a tensor stay in memory and do not reach the file
+            arrays[path.stem] = np.load(path, mmap_mode='c', allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise SourceError(
+                f"'{path}' is not a readable .npy file of numbers: {error}"
+            ) from error
+    data = _from_arrays(folder, arrays)
+    return data, _reading(data, folder)
 
 
 def _from_arrays(path: Path, arrays: dict[str, np.ndarray]) -> Data:

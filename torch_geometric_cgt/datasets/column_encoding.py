@@ -2,6 +2,8 @@ r"""Columns of a table as features: numbers, booleans, lists of numbers, and one
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -216,6 +218,7 @@ def _one_hot(
             f'name people and is not encoded: {leave}, or replace it by numbers, e.g. embeddings'
         )
     if len(found) > max_values or is_unique:
+        _refuse_mixed(found, name, where)
         limit = f'the limit is {max_values}' if len(found) > max_values else 'most in one row only'
         raise SourceError(
             f"Column '{name}' of '{where}' has {len(found):,} distinct values ({limit}; e.g. "
@@ -227,6 +230,30 @@ def _one_hot(
     rows = present.nonzero()[0]
     hot[rows, [place[value] for value in values[rows]]] = 1.0
     return hot, found, int((~present).sum())
+
+
+def _refuse_mixed(found: list[str], name: str, where: str) -> None:
+    r"""Raises an error if most values are numbers, which some others turn into text."""
+    commas = [value for value in found if re.fullmatch(r'[+-]?\d+,\d+', value)]
+    if len(commas) > len(found) / 2:
+        raise SourceError(
+            f"Column '{name}' of '{where}' has numbers with a decimal comma, e.g. '{commas[0]}': "
+            f'write them with a point'
+        )
+    text = [value for value in found if not _is_number(value)]
+    if text and len(text) < len(found) / 2:
+        raise SourceError(
+            f"Column '{name}' of '{where}' has numbers and text, e.g. "
+            f'{shown(list(map(repr, text)), 3)}: correct these cells, or leave the column out '
+            f"('--drop {name}')"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def as_text(column: pd.Series) -> list[str | None]:

@@ -208,6 +208,10 @@ class ForestDataset(Dataset):
         r"""A :class:`~torch_geometric.loader.NeighborLoader` over the
         computation graphs of one split. It needs no native extension.
 
+        On a machine with a GPU, batches are in pinned memory. Copy them with
+        :obj:`batch.to(device, non_blocking=True)`, or wrap the loader in
+        :class:`~torch_geometric.loader.PrefetchLoader`.
+
         Args:
             split (str, optional): One of :obj:`"train"`, :obj:`"val"`,
                 :obj:`"test"`, :obj:`"all"`. (default: :obj:`"train"`)
@@ -221,6 +225,7 @@ class ForestDataset(Dataset):
         stores = self.stores()
         fan_outs = self.release.trees.shape.sampled(num_neighbors)
         kwargs.setdefault('shuffle', split == 'train')
+        kwargs.setdefault('pin_memory', torch.accelerator.is_available())
         return NeighborLoader(
             stores,
             num_neighbors=fan_outs,

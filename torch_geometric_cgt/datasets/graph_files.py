@@ -9,8 +9,7 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from torch_geometric_cgt.datasets.column_encoding import MAX_VALUES, EncodingOptions
-from torch_geometric_cgt.datasets.edge_table import read_edges
-from torch_geometric_cgt.datasets.node_table import read_nodes
+from torch_geometric_cgt.datasets.graph_tables import read_edges, read_nodes
 from torch_geometric_cgt.datasets.reading import Reading
 from torch_geometric_cgt.datasets.table_files import columns_of, table_suffix
 from torch_geometric_cgt.errors import SourceError

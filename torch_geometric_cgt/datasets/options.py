@@ -11,6 +11,7 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.pipeline import BuildConfig, DifferentialPrivacy, KAnonymity, Promise
 from torch_geometric_cgt.training import FitConfig
+from torch_geometric_cgt.utils.run_limits import Limits
 
 K_ANONYMITY = ('l', 'min_support', 'num_clusters', 'task_weight', 'cluster_epsilon')
 # Fields of KAnonymity that the command line sets by name. A dataset takes a KAnonymity object.
@@ -33,6 +34,7 @@ class Options(TypedDict, total=False):
     fit: FitConfig | None
     pre_transform: Callable | None
     pre_filter: Callable | None
+    limits: Limits | None
 
 
 def make_config(
@@ -54,8 +56,9 @@ def make_config(
         num_samples (int, optional): The number of generated trees.
         seed (int): The seed.
         options (dict): The arguments :obj:`privacy`, :obj:`generator` and
-            :obj:`fit`, and deprecated arguments. :obj:`pre_transform` does not
-            change the build, and :obj:`pre_filter` must be :obj:`None`.
+            :obj:`fit`, and deprecated arguments. :obj:`pre_transform` and
+            :obj:`limits` do not change the build, and :obj:`pre_filter` must be
+            :obj:`None`.
     """
     known = {*Options.__annotations__, *DEPRECATED}
     for name in options:

@@ -2,6 +2,7 @@ r"""The user's own graph from what names it: a folder, files, or a Python functi
 
 from __future__ import annotations
 
+import copy
 import importlib
 import re
 import sys
@@ -11,10 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from torch_geometric.data import Data, Dataset, HeteroData, InMemoryDataset
 from torch_geometric.transforms import ToUndirected
 
-from torch_geometric_cgt.datasets.array_files import read_npz_graph, read_pt_graph
+from torch_geometric_cgt.datasets.array_files import (
+    read_npy_folder,
+    read_npz_graph,
+    read_pt_graph,
+)
 from torch_geometric_cgt.datasets.graph_files import TableOptions, read_tables
 from torch_geometric_cgt.datasets.reading import Reading
 from torch_geometric_cgt.datasets.table_files import find_table, table_suffix
@@ -33,10 +39,15 @@ class SourceGraph(InMemoryDataset):
         name (str): Its name on cards and pages.
         reading (Reading, optional): What was decided when its files were read.
             (default: :obj:`None`)
+        is_mapped (bool, optional): Whether tensors are memory-mapped. They are
+            then not copied. (default: :obj:`False`)
     """
 
-    def __init__(self, data: Data, name: str, reading: Reading | None = None) -> None:
+    def __init__(
+        self, data: Data, name: str, reading: Reading | None = None, is_mapped: bool = False
+    ) -> None:
         super().__init__()
+        self.is_mapped = is_mapped
         self.name = check_name(name)
         self.reading = reading
         self._graph = data
@@ -45,7 +56,7 @@ class SourceGraph(InMemoryDataset):
         return 1
 
     def get(self, idx: int) -> Any:
-        return self._graph.clone()
+        return copy.copy(self._graph) if self.is_mapped else self._graph.clone()
 
     @property
     def num_classes(self) -> int:
@@ -87,7 +98,9 @@ def open_source(
 
     Args:
         source (str or tuple[str, str]): A folder with the tables
-            :obj:`nodes` and :obj:`edges`; the files of these two tables; a
+            :obj:`nodes` and :obj:`edges`, or with the arrays :obj:`x.npy`,
+            :obj:`y.npy` and :obj:`edge_index.npy`, which are memory-mapped; the
+            files of these two tables; a
             :obj:`.npz` or :obj:`.pt` file; or :obj:`"package.module:function"`,
             a function without arguments that returns a PyG dataset of one graph
             or a graph. It is imported from the current folder or from installed
@@ -101,6 +114,8 @@ def open_source(
             default, edges of tables get both directions, and all others stay
             as they are. (default: :obj:`None`)
     """
+    if not isinstance(source, tuple) and (Path(source).expanduser() / 'x.npy').is_file():
+        return _open_arrays(Path(source).expanduser(), name, options, directed)
     if isinstance(source, tuple) or Path(source).expanduser().is_dir():
         nodes, edges = _tables(source)
         used = replace(options or TableOptions(), directed=bool(directed))
@@ -119,6 +134,45 @@ def open_source(
         found = getattr(dataset, 'reading', None)
         dataset = SourceGraph(data, dataset.name, found)
     return dataset
+
+
+def _open_arrays(
+    folder: Path, name: str | None, options: TableOptions | None, directed: bool | None
+) -> Dataset:
+    if options is not None:
+        options.refuse_for(str(folder))
+    if directed is False:
+        raise SourceError(
+            f"The edges of '{folder}' are memory-mapped and stay as they are: write both "
+            f"directions to 'edge_index.npy' instead of '--undirected'"
+        )
+    data, reading = read_npy_folder(folder)
+    return SourceGraph(data, name or folder.absolute().name, reading, is_mapped=True)
+
+
+def check_task(dataset: Dataset) -> None:
+    r"""Raises an error if no GNN can learn from a graph: it has one label only, or no
+    training node with a label.
+
+    Args:
+        dataset (Dataset): The dataset of one graph.
+    """
+    data = dataset[0] if len(dataset) == 1 else None
+    y = data.get('y') if isinstance(data, Data) else None
+    if data is None or not isinstance(y, Tensor) or y.dim() != 1 or y.is_floating_point():
+        return  # the check of all sources says what is wrong
+    labels = y[y >= 0].unique()
+    if labels.numel() == 1:
+        raise SourceError(
+            f"All labelled nodes of '{dataset.name}' have the label {int(labels)}: a graph needs "
+            f'two labels or more'
+        )
+    train = data.get('train_mask')
+    if isinstance(train, Tensor) and train.shape == y.shape and not bool((train & (y >= 0)).any()):
+        raise SourceError(
+            f"No node of '{dataset.name}' with a label is in the training split: name other "
+            f"splits, or leave them out ('--random-split')"
+        )
 
 
 def _tables(source: str | Path | tuple[str | Path, str | Path]) -> tuple[Path, Path]:
@@ -161,18 +215,24 @@ def _call(source: str, name: str | None) -> Dataset:
     with _current_folder_first():
         try:
             found = getattr(importlib.import_module(module), function)
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             raise SourceError(
                 f"'{source}' cannot be imported from '{Path.cwd()}' or from installed packages: "
                 f'{error}'
             ) from error
         except AttributeError as error:
             raise SourceError(f"'{module}' has no function '{function}': {error}") from error
+        except (Exception, SystemExit) as error:  # whatever the code of the user raises
+            raise SourceError(_failed(f'importing {module}', f'import {module}', error)) from error
         if not callable(found):
             raise SourceError(
                 f"'{source}' must be a function that returns a graph (got '{type(found).__name__}')"
             )
-        graph = found()
+        try:
+            graph = found()
+        except (Exception, SystemExit) as error:
+            code = f'from {module} import {function}; {function}()'
+            raise SourceError(_failed(f"'{source}'", code, error)) from error
     if isinstance(graph, (Data, HeteroData)):
         return SourceGraph(graph, name or function)
     if not isinstance(graph, Dataset):
@@ -185,6 +245,12 @@ def _call(source: str, name: str | None) -> Dataset:
             graph.name = type(graph).__name__
         return graph
     return SourceGraph(graph[0], name)
+
+
+def _failed(what: str, code: str, error: BaseException) -> str:
+    r"""An error of the user's own code, and how to see where it comes from."""
+    says = ' '.join(f'{type(error).__name__}: {error}'.split())
+    return f'{what} failed with {says}. To see where: python -c "{code}"'
 
 
 @contextmanager

@@ -11,12 +11,17 @@ from torch_geometric.data import Data, Dataset
 from torch_geometric.datasets import Amazon, Coauthor, Planetoid
 from torch_geometric.transforms import Compose, LargestConnectedComponents, ToUndirected
 
-from torch_geometric_cgt.data.split_attributes import SPLIT_ATTRIBUTES
+from torch_geometric_cgt.data.graph_checks import SPLIT_ATTRIBUTES
 from torch_geometric_cgt.datasets.digits import DigitQuarters, Digits
 from torch_geometric_cgt.datasets.graph_files import TableOptions
 from torch_geometric_cgt.datasets.heterophilous import link_npz, load_heterophilous
 from torch_geometric_cgt.datasets.ogb import OGBNodes
-from torch_geometric_cgt.datasets.source_kinds import SourceGraph, is_function, open_source
+from torch_geometric_cgt.datasets.source_kinds import (
+    SourceGraph,
+    check_task,
+    is_function,
+    open_source,
+)
 from torch_geometric_cgt.errors import SourceError
 
 
@@ -215,6 +220,8 @@ def load_source(
     if random_split:
         steps.append(_drop_splits)
     dataset.transform = Compose(steps) if steps else None
+    if known is None:
+        check_task(dataset)
     return dataset
 
 

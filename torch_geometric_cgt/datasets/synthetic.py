@@ -32,7 +32,7 @@ from torch_geometric_cgt.pipeline import (
     check_source,
     with_declared_labels,
 )
-from torch_geometric_cgt.pipeline.build_register import BuildRegister
+from torch_geometric_cgt.pipeline.odometer import BuildRegister
 from torch_geometric_cgt.pipeline.workspace import clear, exclusive, report_full_disk
 from torch_geometric_cgt.privacy.queries import Answer
 from torch_geometric_cgt.release import (
@@ -42,6 +42,7 @@ from torch_geometric_cgt.release import (
     read_cache,
     read_release,
     save_release,
+    with_class_names,
     with_terms,
     write_cache,
 )
@@ -50,6 +51,7 @@ from torch_geometric_cgt.utils.checks import check_memory
 from torch_geometric_cgt.utils.distributed import World, join_world, resolve_device
 from torch_geometric_cgt.utils.files import require_writable
 from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES
+from torch_geometric_cgt.utils.run_limits import Limits
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -76,7 +78,7 @@ class SyntheticCGTDataset(ForestDataset):
     quantizes, all processes fit and sample.
 
     :obj:`k`, :obj:`epsilon` and :obj:`delta` are shortcuts for a
-    :obj:`privacy` object. There are four further arguments:
+    :obj:`privacy` object. There are five further arguments:
 
     ================= ============================= ==========================
     argument          type                          content
@@ -85,11 +87,16 @@ class SyntheticCGTDataset(ForestDataset):
                       :class:`DifferentialPrivacy`  parameters
     ``generator``     :obj:`dict`                   ``num_scenes`` and
                                                     arguments of
-                                                    :class:`CGTGenerator`
+                                                    :class:`CGTGenerator`; or
+                                                    ``model``, the name of
+                                                    another generator, with
+                                                    its arguments
     ``fit``           :class:`FitConfig`            how to train, and whether
                                                     to resume
     ``pre_transform`` callable                      applied once to the forest,
                                                     on first access
+    ``limits``        :class:`Limits`               the time and the memory of
+                                                    the build
     ================= ============================= ==========================
 
     Args:
@@ -123,13 +130,13 @@ class SyntheticCGTDataset(ForestDataset):
             :class:`~torch_geometric.transforms.RandomNodeSplit` and
             :class:`~torch_geometric.transforms.RandomLinkSplit` split roots
             and links of roots (see
-            :meth:`~torch_geometric_cgt.transforms.forest_aware`).
+            :meth:`~torch_geometric_cgt.transforms.forest_splits`).
             (default: :obj:`None`)
         force_reload (bool, optional): Whether to fit again.
             (default: :obj:`False`)
         log (bool, optional): Whether to show progress. (default: :obj:`True`)
         **options (optional): The arguments :obj:`privacy`, :obj:`generator`,
-            :obj:`fit` and :obj:`pre_transform` of the table above.
+            :obj:`fit`, :obj:`pre_transform` and :obj:`limits` of the table above.
     """
 
     def __init__(
@@ -158,7 +165,7 @@ class SyntheticCGTDataset(ForestDataset):
         for text in checked.warnings() if world.is_first else ():
             warnings.warn(text, stacklevel=2)
         if world.first(force_reload or not path.exists()):
-            _build(path, checked, config, device, world, force_reload, log)
+            _build(path, checked, config, device, world, force_reload, log, options.get('limits'))
         try:
             release, built = read_cache(path)
         except CorruptFileError as error:
@@ -227,6 +234,12 @@ class SyntheticCGTDataset(ForestDataset):
         return self.trees.num_classes
 
     @property
+    def class_names(self) -> tuple[str, ...] | None:
+        r"""The name of each label; :obj:`None` if the owner does not publish names."""
+        names = self.card.get('class_names')
+        return None if names is None else tuple(names)
+
+    @property
     def num_node_features(self) -> int:
         r"""The number of features of a node: that of the source, or that of the
         public projection if the card declares one.
@@ -268,6 +281,7 @@ class SyntheticCGTDataset(ForestDataset):
         sign_with: str | Path | None = None,
         max_bytes: int = MAX_RELEASE_BYTES,
         terms: Terms | None = None,
+        class_names: Sequence[str] | None = None,
     ) -> None:
         r"""Writes the release, which is the part that may be published: tokens,
         labels, splits, codebook, :obj:`card.json` and :obj:`README.md`. The
@@ -287,6 +301,9 @@ class SyntheticCGTDataset(ForestDataset):
             terms (Terms, optional): The licence, the contact and the intended
                 use, which the card and the README will state.
                 (default: :obj:`None`)
+            class_names (list[str], optional): The name of each label, to be
+                published. No promise covers names. By default, the release has
+                the numbers of labels only. (default: :obj:`None`)
         """
         if self.privacy.seeded_noise and not accept_seeded_noise:
             raise ValueError(
@@ -298,6 +315,8 @@ class SyntheticCGTDataset(ForestDataset):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FileExistsError(f"'{folder}' exists already; choose a new folder")
         release = self.release if terms is None else with_terms(self.release, terms)
+        if class_names is not None:
+            release = with_class_names(release, class_names)
         save_release(folder, release, sign_with, max_bytes)
 
     @classmethod
@@ -353,6 +372,7 @@ def _build(
     world: World,
     again: bool,
     log: bool,
+    limits: Limits | None = None,
 ) -> None:
     r"""Builds a dataset into its cache folder, or resumes an interrupted build. All
     processes take part; the first one writes.
@@ -367,7 +387,9 @@ def _build(
                     clear(work)
         if world.first(again or not path.exists()):  # another process may have built it
             register = BuildRegister(Odometer(path.parent), source, config, path.name, work)
-            result = build(source, config, work, device, log, world, path.name, register.start)
+            result = build(
+                source, config, work, device, log, world, path.name, register.start, limits
+            )
             with world.together('write the dataset'):
                 if result is not None:
                     register.finish()

@@ -133,6 +133,13 @@ def _read(
                 )
     except ImportError as error:
         raise UnsupportedError(_install(path)) from error
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"'{path}' is not text in UTF-8 ({error.reason} at byte {error.start:,}): save it in "
+            f'this encoding'
+        ) from error
+    except pandas.errors.EmptyDataError as error:
+        raise SourceError(f"'{path}' is empty") from error
     except (OSError, ValueError, Warning) as error:  # of pandas and pyarrow, too
         raise SourceError(f"'{path}' is not a readable table: {error}") from error
     table.columns = [str(name).strip() for name in table.columns]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape
-from torch_geometric_cgt.models.label_scenes import ROOTS, SCENES, count_pairs, draw_columns
 from torch_geometric_cgt.models.noisy_tables import back_off, couple, couple_again, token_rows
+from torch_geometric_cgt.models.scenes import ROOTS, SCENES, count_pairs, draw_columns
 from torch_geometric_cgt.models.tree_model import PER_TREE, STAGE, FitContext, PrivateTreeModel
 from torch_geometric_cgt.privacy import Entry, Gaussian, Queries
 

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models.edge_counts import EdgeCaps, EdgeCounter
-from torch_geometric_cgt.models.label_scenes import (
+from torch_geometric_cgt.models.noisy_tables import back_off
+from torch_geometric_cgt.models.scenes import (
     ROOTS,
     as_distribution,
     draw_columns,
     label_evidence,
 )
-from torch_geometric_cgt.models.noisy_tables import back_off
 from torch_geometric_cgt.models.tree_model import (
     STAGE,
     FitContext,

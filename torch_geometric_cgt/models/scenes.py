@@ -1,13 +1,22 @@
-r"""The labels, splits and scenes of synthetic roots in k-anonymous builds."""
+r"""Scenes of synthetic trees: clusters of roots in k-anonymous builds, and in private tree models
+the label that the tokens of a tree indicate.
+"""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Callable
 
-from torch_geometric_cgt.data import NUM_SPLITS
+import torch
+from torch import Tensor, nn
+
+from torch_geometric_cgt.data import NUM_SPLITS, TreeShape
+from torch_geometric_cgt.models.noisy_tables import back_off, project_to_simplex, unfold
+from torch_geometric_cgt.privacy import Queries
 
 SMOOTHING = 2.0  # pseudo-counts per label, distributed like the roots of its split
+ROOTS, SCENES = 'root tokens per label', 'scenes per label'  # names of ledger entries
+FLOOR = 1e-3  # smallest probability of a label given a token, so that no token excludes a label
+UNFOLDED_TREES = 10_000  # trees that are sampled to compare their scenes with the requested ones
 
 
 class SceneTable:
@@ -103,3 +112,170 @@ def draw_roots(
         )
     perm = torch.randperm(num_samples, generator=rng)
     return torch.cat(labels)[perm], codes.repeat_interleave(share)[perm]
+
+
+class LabelScenes(nn.Module):
+    r"""Scenes and their distribution given the label. The scene of a tree is the
+    label that its tokens indicate together. It can differ from the label of the
+    tree.
+
+    Two noisy histograms are counted. The first one holds the root tokens of each
+    label; it gives the label that a token indicates. The second one holds the
+    scenes of each label.
+
+    Args:
+        num_tokens (int): The number of clusters.
+        num_classes (int): The number of labels, which equals the number of
+            scenes.
+        shape (TreeShape): The geometry of the trees.
+    """
+
+    label: Tensor  # [C] p(label)
+    root: Tensor  # [C, m] p(root token | label)
+    evidence: Tensor  # [m + 1, C] the evidence of each token for each label
+    seen: Tensor  # [C, C] p(scene | label) in the source
+    scene: Tensor  # [C, C] p(scene | label) that trees are sampled with
+
+    def __init__(self, num_tokens: int, num_classes: int, shape: TreeShape) -> None:
+        super().__init__()
+        self.shape = shape
+        sizes = {
+            'label': (num_classes,),
+            'root': (num_classes, num_tokens),
+            'evidence': (num_tokens + 1, num_classes),
+            'seen': (num_classes, num_classes),
+            'scene': (num_classes, num_classes),
+        }
+        for name, size in sizes.items():
+            self.register_buffer(name, torch.zeros(size, dtype=torch.double))
+
+    def fit(
+        self,
+        tokens: Tensor,
+        y: Tensor,
+        queries: Queries,
+    ) -> Tensor:
+        r"""Counts root tokens and scenes per label, with noise.
+
+        Args:
+            tokens (torch.Tensor): Token trees, ``[n, T]``.
+            y (torch.Tensor): The label of each tree, ``[n]``.
+            queries (Queries): Answers with the noise of the ledger.
+
+        Returns:
+            The scene of each tree, ``[n]``, which is **not** private.
+        """
+        roots = count_pairs(ROOTS, y, tokens[:, 0], self.root.shape, queries)
+        self.root.copy_(back_off(roots, queries.sigma(ROOTS)))
+        self.evidence.copy_(label_evidence(self.root, as_distribution(roots.sum(dim=1))))
+        scene = scenes_of(tokens, self.evidence, self.shape)
+        scenes = count_pairs(SCENES, y, scene, self.seen.shape, queries)
+        joint = as_distribution(scenes.view(-1)).view_as(scenes)
+        self.label.copy_(joint.sum(dim=1))
+        self.seen.copy_(back_off(scenes, queries.sigma(SCENES), agreement_prior(joint)))
+        self.scene.copy_(self.seen)
+        return scene
+
+    def unfold(self, draw_trees: Callable[[Tensor, Tensor], Tensor]) -> None:
+        r"""Corrects the distribution of scenes so that the tokens of sampled
+        trees indicate each label as often as in the source. It reads sampled
+        trees only and costs nothing.
+
+        Args:
+            draw_trees (callable): Samples trees with given labels and scenes.
+        """
+
+        def indicated_scenes(label: Tensor, scene: Tensor) -> Tensor:
+            return scenes_of(draw_trees(label, scene), self.evidence, self.shape)
+
+        repeats = max(16, UNFOLDED_TREES // self.scene.numel())
+        self.scene.copy_(unfold(self.seen, indicated_scenes, repeats))
+
+    def draw(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        r"""Draws a scene per label, ``[B]``.
+
+        Args:
+            y (torch.Tensor): The label of each root, ``[B]``.
+            generator (torch.Generator, optional): The source of randomness,
+                on the device of the tables. (default: :obj:`None`)
+        """
+        return draw_columns(self.scene, y.long(), generator)
+
+
+def count_pairs(
+    name: str, row: Tensor, column: Tensor, size: tuple[int, ...] | torch.Size, queries: Queries
+) -> Tensor:
+    r"""A noisy histogram of (row, column) pairs with the shape :obj:`size`. Each
+    tree adds one count.
+    """
+    index = row * size[1] + column
+    return queries.histogram(name, index, size[0] * size[1]).view(*size)
+
+
+def as_distribution(counts: Tensor) -> Tensor:
+    r"""Converts noisy counts, ``[V]``, to a distribution."""
+    total = counts.sum().clamp(min=1).view(1)
+    return project_to_simplex(counts[None], total)[0] / total
+
+
+def draw_columns(table: Tensor, row: Tensor, generator: torch.Generator | None) -> Tensor:
+    r"""Draws one column for each given row of a table of probabilities."""
+    cumulated = table.cumsum(dim=1)
+    cumulated = cumulated / cumulated[:, -1:]
+    chance = torch.rand(row.shape, dtype=torch.double, generator=generator, device=row.device)
+    offset = torch.arange(table.size(0), device=table.device)[:, None]
+    ends = (cumulated + offset).flatten()  # row i covers the interval (i, i + 1]
+    found = torch.searchsorted(ends, chance.clamp(max=1 - 1e-9) + row, right=True)
+    return found - row * table.size(1)
+
+
+def label_evidence(token_given_label: Tensor, label: Tensor) -> Tensor:
+    r"""The evidence of each token for each label: the centred logarithm of
+    p(label | token), ``[m + 1, C]``. The last row, of the null token, is zero.
+
+    Args:
+        token_given_label (torch.Tensor): The distribution of root tokens of
+            each label, ``[C, m]``.
+        label (torch.Tensor): The distribution of labels, ``[C]``.
+    """
+    joint = (token_given_label * label[:, None]).t()  # [m, C]
+    total = joint.sum(dim=1, keepdim=True)
+    posterior = torch.where(total > 0, joint / total, label)
+    evidence = posterior.clamp(min=FLOOR).log()
+    evidence = evidence - evidence.mean(dim=1, keepdim=True)
+    return torch.cat([evidence, evidence.new_zeros(1, label.numel())])
+
+
+def scenes_of(tokens: Tensor, evidence: Tensor, shape: TreeShape) -> Tensor:
+    r"""The label that the tokens of each tree indicate, ``[B]``: the one with
+    the largest sum of evidence.
+
+    The weight of a token halves with each layer. A scene depends on the tokens
+    of its tree and on :obj:`evidence` only, not on the label of the root.
+
+    Args:
+        tokens (torch.Tensor): Token trees, ``[B, T]``.
+        evidence (torch.Tensor): The evidence of each token, see
+            :meth:`label_evidence`.
+        shape (TreeShape): The geometry of the trees.
+    """
+    total = evidence.new_zeros(tokens.size(0), evidence.size(1))
+    for slot, layer in enumerate(shape.layer.tolist()):
+        total += 0.5**layer * evidence[tokens[:, slot].long()]
+    return total.argmax(dim=1)
+
+
+def agreement_prior(joint: Tensor) -> Tensor:
+    r"""A prior of the scenes of each label, ``[C, C]``. It is computed from
+    quantities with little noise: the frequency with which scene and label are
+    equal, and the frequency of each scene.
+
+    Args:
+        joint (torch.Tensor): The distribution of label and scene, ``[C, C]``.
+    """
+    agree = joint.diagonal().sum()
+    others = joint.sum(dim=0).expand_as(joint).clone()
+    others.fill_diagonal_(0)
+    total = others.sum(dim=1, keepdim=True)
+    others = torch.where(total > 0, others / total, 1 / others.size(1))
+    return agree * torch.eye(len(joint), dtype=joint.dtype) + (1 - agree) * others

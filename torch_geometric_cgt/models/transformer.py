@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees
-from torch_geometric_cgt.models.label_scenes import ROOTS, SCENES
+from torch_geometric_cgt.models.scenes import ROOTS, SCENES
 from torch_geometric_cgt.models.tree_model import (
     PER_TREE,
     STAGE,
@@ -47,6 +47,7 @@ class TransformerModel(TreeModel):
 
     name = 'cgt'
     has_log_prob = True
+    uses_scenes = True
 
     def __init__(
         self,

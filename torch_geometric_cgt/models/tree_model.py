@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape
-from torch_geometric_cgt.models.label_scenes import LabelScenes
+from torch_geometric_cgt.models.scenes import LabelScenes
 from torch_geometric_cgt.privacy import Entry, Queries
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.progress import Log
+from torch_geometric_cgt.utils.run_limits import Limits
 
 DrawTokens = Callable[[Tensor, torch.Generator], Tensor]  # roots to token trees, [n, T]
 STAGE = 'sequence model'  # stage of the ledger
@@ -54,6 +55,9 @@ class TreeSource:
         graph (TokenGraph, optional): The tokens, labels and edges of all nodes,
             for models that learn from edges instead of trees.
             (default: :obj:`None`)
+        codebook (torch.Tensor, optional): The released features of each token,
+            ``[num_tokens, F]``, for models that compare tokens.
+            (default: :obj:`None`)
     """
 
     draw: DrawTokens
@@ -64,6 +68,7 @@ class TreeSource:
     shape: TreeShape
     scene: Tensor | None = None
     graph: TokenGraph | None = None
+    codebook: Tensor | None = None
 
     def __len__(self) -> int:
         return self.y.numel()
@@ -98,6 +103,8 @@ class FitContext:
             Checkpoints with another digest are refused. (default: :obj:`""`)
         queries (Queries, optional): Answers with the noise of a calibrated
             ledger, for private models. (default: :obj:`None`)
+        limits (Limits, optional): The time and the memory of the run. A model
+            calls :obj:`limits.check()` in every step. (default: no limits)
     """
 
     seed: int = 0
@@ -107,6 +114,7 @@ class FitContext:
     checkpoint: Path | None = None
     belongs_to: str = ''
     queries: Queries | None = None
+    limits: Limits = field(default_factory=Limits)
 
 
 class TreeModel(nn.Module):
@@ -124,6 +132,8 @@ class TreeModel(nn.Module):
 
     name: ClassVar[str]  # in files and on cards
     has_log_prob: ClassVar[bool] = False  # whether the model has a method log_prob()
+    copies_trees: ClassVar[bool] = False  # whether it releases whole trees of the source
+    uses_scenes: ClassVar[bool] = False  # whether fit() conditions trees on scenes of the source
 
     def __init__(self, num_tokens: int, num_classes: int, num_neighbors: Sequence[int]) -> None:
         super().__init__()

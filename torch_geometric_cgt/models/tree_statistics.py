@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.data.view_probes import ViewProbes
-from torch_geometric_cgt.data.views import tree_views, view_names
+from torch_geometric_cgt.data.views import ViewProbes, tree_views, view_names
 
 NUM_MOMENTS = 24  # principal components whose moments are statistics
 BLOCK = 4096  # trees at a time

@@ -22,16 +22,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of
-from torch_geometric_cgt.data.view_probes import (
+from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.data.views import (
     NUM_FOLDS,
     LinearProbe,
     ViewProbes,
     probe_table,
+    tree_views,
     used_tokens,
+    view_names,
     view_scores,
 )
-from torch_geometric_cgt.data.views import tree_views, view_names
+from torch_geometric_cgt.models.candidates import CandidatePool, is_train, random_folds
 from torch_geometric_cgt.models.tree_statistics import Statistics, TreeStatistics
 from torch_geometric_cgt.utils.seeds import seeded
 
@@ -41,6 +43,8 @@ SCORE_DRAWS = 2  # draws of source trees whose probe scores are averaged
 MAX_ROUNDS = 3  # of the calibration of scores
 NUM_TREES, MAX_DRAWS = 12_000, 6  # that are selected per round, in this number of draws
 STEP = 0.7  # share of a gap that one round closes
+GAIN = 3.0  # change of a score per change of the mean probability of the label: a first guess
+GAIN_WEIGHT = 2e-4  # of the guess, beside squared changes that were observed
 DAMPING = 0.1  # relative to the largest eigenvalue
 MAX_STEP_SIZE = 1.0  # of a parameter in one round
 
@@ -59,42 +63,39 @@ class ViewMatch:
 
 
 @dataclass(frozen=True)
-class CandidatePool:
-    r"""Groups of generated candidates.
+class _Round:
+    r"""One round of the calibration of scores."""
 
-    Args:
-        trees (TokenTrees): The candidates, groups one after the other. The
-            candidates of a group have the same label.
-        size (int): The number of candidates per group.
-        seed (int): The seed of folds and selections.
+    weight: Tensor  # parameters
+    score: Tensor  # of candidates
+    gap: Tensor  # of the probe score of each view
+    error: float  # mean squared gap
+
+
+@dataclass
+class Response:
+    r"""By how much the scores of probes change when the mean probability of the
+    label changes. A regression through the origin over all steps so far, with a
+    prior: small steps say little, because scores are noisy.
     """
 
-    trees: TokenTrees
-    size: int
-    seed: int
+    products: float = GAIN * GAIN_WEIGHT
+    squares: float = GAIN_WEIGHT
 
     @property
-    def num_groups(self) -> int:
-        r"""The number of groups."""
-        return len(self.trees) // self.size
+    def gain(self) -> float:
+        r"""The change of a score per change of a mean probability, at least 0.5."""
+        return max(0.5, self.products / self.squares)
 
-    def statistics(self, statistics: TreeStatistics) -> Statistics:
-        r"""The statistics of all candidates. Probes of a random fold predict each of them."""
-        fold = random_folds(len(self.trees), seeded(self.seed, 'folds'))
-        return statistics(self.trees.tokens, self.trees.y.long(), is_train(self.trees), fold)
-
-    def choose(self, score: Tensor, draw: int) -> Tensor:
-        r"""Draws one candidate of each group with probability proportional to
-        :math:`\exp(\text{score})`, and returns their positions.
+    def observe(self, planned: Tensor, observed: Tensor) -> None:
+        r"""Learns from one step.
 
         Args:
-            score (torch.Tensor): The score of each candidate.
-            draw (int): The number of the draw. Each of them is another selection.
+            planned (torch.Tensor): The change of the mean probability in each view.
+            observed (torch.Tensor): The change of the score of each view.
         """
-        groups = score.view(-1, self.size)
-        noise = torch.empty_like(groups).exponential_(generator=seeded(self.seed, 'choice', draw))
-        best = (groups - noise.log()).argmax(dim=1)  # Gumbel noise
-        return best + torch.arange(self.num_groups) * self.size
+        self.products += float(planned @ observed)
+        self.squares += float(planned @ planned)
 
 
 class ViewTilt:
@@ -145,20 +146,17 @@ class ViewTilt:
         width = real.shared.size(1)
         empty = torch.zeros(width), torch.zeros(source.num_classes, real.by_class.size(1))
         tilt = cls(statistics, shift, scale, *empty)
-        tilt._minimise(real, source.y, pool.statistics(statistics), pool.trees.y, pool.size)
+        tilt._minimise(source, real, pool, pool.statistics(statistics))
         return tilt
 
     def _minimise(
-        self, real: Statistics, real_y: Tensor, made: Statistics, made_y: Tensor, size: int
+        self, source: TokenTrees, real: Statistics, pool: CandidatePool, made: Statistics
     ) -> None:
-        num_classes, n = self.class_weight.size(0), real_y.numel()
+        num_classes, n, size = self.class_weight.size(0), len(source), pool.size
+        real_y, made_y = source.y.long(), pool.trees.y.long()
         shared, by_class = self._standardized(made)
         aim, class_aim = self._standardized(real)
-        # Groups weigh as much as their label does in the source, if it has groups at all.
-        group = torch.bincount(made_y[::size], minlength=num_classes).double()
-        share = torch.bincount(real_y, minlength=num_classes).double() * (group > 0)
-        row_weight = (group > 0).double()[real_y] / share.sum()
-        group_weight = (share / share.sum() / group.clamp(min=1))[made_y[::size]]
+        row_weight, group_weight = _equal_shares(_cells(source), _cells(pool.trees)[::size])
         target = row_weight @ aim.double()
         class_target = torch.zeros(self.class_weight.shape, dtype=torch.double)
         class_target.index_add_(0, real_y, row_weight[:, None] * class_aim.double())
@@ -215,6 +213,8 @@ class ViewTilt:
         match = ViewMatch(aim=dict(aim), candidates=pool.size)
         num_draws = max(1, min(MAX_DRAWS, NUM_TREES // pool.num_groups))
         made, best, best_error = pool.statistics(self.statistics), (self.weight, 0), torch.inf
+        start: _Round | None = None  # the best round so far, where the next step starts
+        response, planned = Response(), None
         for round_ in range(MAX_ROUNDS + 1):
             score, gaps = self._scores(made, pool.trees.y), []
             for draw in range(round_ * num_draws, (round_ + 1) * num_draws):
@@ -234,18 +234,25 @@ class ViewTilt:
                 callback()
             if round_ == MAX_ROUNDS:
                 break
-            self.weight = self._step(gap, score, made, pool.size)
+            if start is not None and planned is not None:
+                response.observe(planned, start.gap - gap)
+            if start is None or error < start.error:
+                start = _Round(self.weight, score, gap, error)
+            self.weight, planned = self._step(start, response.gain, made, pool.size)
         self.weight, self.draw = best
         chance = self._scores(made, pool.trees.y).view(-1, pool.size).softmax(dim=1)
         match.effective = float((1 / chance.square().sum(dim=1)).mean())
         return match
 
-    def _step(self, gap: Tensor, score: Tensor, made: Statistics, size: int) -> Tensor:
-        r"""The parameters of the next round. A parameter moves the mean probability of the label
-        in each view as far as their covariance within groups says; scores are assumed to follow.
+    def _step(
+        self, start: _Round, gain: float, made: Statistics, size: int
+    ) -> tuple[Tensor, Tensor]:
+        r"""The parameters of the next round, and by how much they change the mean probability of
+        the label in each view, as its covariance within groups says.
         """
+        gap = start.gap / gain
         columns = slice(0, gap.numel())  # the probability of the label in each view
-        chance = score.view(-1, size).softmax(dim=1)
+        chance = start.score.view(-1, size).softmax(dim=1)
         own = made.shared[:, columns].unflatten(0, (-1, size))  # [G, c, V]
         own = own - (chance[..., None] * own).sum(dim=1, keepdim=True)
         covariance = torch.einsum('gc,gcv,gcw->vw', chance, own, own) / own.size(0)
@@ -253,10 +260,10 @@ class ViewTilt:
         damping = DAMPING * torch.linalg.matrix_norm(change, 2) ** 2
         step = torch.linalg.solve(
             change.t() @ change + damping * torch.eye(gap.numel()), change.t() @ (STEP * gap)
-        )
-        weight = self.weight.clone()
-        weight[columns] += step.clamp(-MAX_STEP_SIZE, MAX_STEP_SIZE)
-        return weight
+        ).clamp(-MAX_STEP_SIZE, MAX_STEP_SIZE)
+        weight = start.weight.clone()
+        weight[columns] += step
+        return weight, change @ step
 
     def select(self, pool: CandidatePool) -> TokenTrees:
         r"""Keeps one candidate of each group."""
@@ -350,9 +357,13 @@ def match_views(
     table = probe_table(codebook)
     quantized = [trees.map_tokens(cluster, codebook.size(0)) for trees in real]
     scores = [view_scores(trees, table) for trees in quantized[:SCORE_DRAWS]]
+    rows_before, rows_table = None, None
     for trees in real[:SCORE_DRAWS]:
         used, rows = used_tokens(trees, x)
-        scores.append(view_scores(used, probe_table(rows)))
+        if rows_before is None or not _equal(rows, rows_before):  # draws of all roots use all nodes
+            rows_before, rows_table = rows, probe_table(rows)
+        assert rows_table is not None
+        scores.append(view_scores(used, rows_table))
     aim = {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
     source = replace(
         quantized[0],
@@ -366,14 +377,31 @@ def match_views(
     return tilt, tilt.calibrate(aim, table, pool, is_release, callback)
 
 
-def random_folds(num_trees: int, rng: torch.Generator) -> Tensor:
-    r"""A random fold for each tree, ``[n]``."""
-    return torch.randint(NUM_FOLDS, (num_trees,), generator=rng)
+def _cells(trees: TokenTrees) -> Tensor:
+    r"""The label of each tree together with whether its root is a training node."""
+    return 2 * trees.y.long() + is_train(trees).long()
 
 
-def is_train(trees: TokenTrees) -> Tensor:
-    r"""Whether the root of each tree is a training node, ``[n]``."""
-    return masks_of(trees.split)['train_mask']
+def _equal_shares(real: Tensor, made: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Weights of rows and of groups, such that each cell weighs as much among
+    groups as among rows. Else the tilt would make up for cells that are drawn
+    too often: with other trees in the training split than in the test split.
+    Cells without groups weigh nothing.
+
+    Args:
+        real (torch.Tensor): The cell of each row of the source.
+        made (torch.Tensor): The cell of each group.
+    """
+    num_cells = 1 + int(torch.cat([real, made]).max())
+    group = torch.bincount(made, minlength=num_cells).double()
+    share = torch.bincount(real, minlength=num_cells).double() * (group > 0)
+    row_weight = (group > 0).double()[real] / share.sum()
+    return row_weight, (share / share.sum() / group.clamp(min=1))[made]
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    r"""Whether two dense matrices are equal. Sparse ones are not compared."""
+    return a.layout == b.layout == torch.strided and torch.equal(a, b)
 
 
 def _standard(z: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.utils.devices import to_device
 
 TILE = 16  # rows of one cell that are multiplied at once
 T = TypeVar('T', bound='TensorDataclass')
@@ -30,7 +31,7 @@ class TensorDataclass:
 
 def _move(value: Any, device: torch.device | str) -> Any:
     if isinstance(value, Tensor):
-        return value.to(device, non_blocking=True)
+        return to_device(value, device)
     if isinstance(value, TensorDataclass):
         return value.to(device)
     if isinstance(value, tuple):
@@ -76,29 +77,35 @@ class DistinctPaths(TensorDataclass):
     A path of level :math:`d` holds :math:`d` tokens, root first; the path of
     level zero holds none. Under the ancestor mask, a path determines one
     context, that of its last token, and one query, which predicts all children
-    of that token. Null parents have no path and cost nothing.
+    of that token. Null parents have no path and cost nothing. A context sees
+    neither the label nor the scene, so that there is one per distinct path of
+    tokens.
 
     Args:
-        token (torch.Tensor): The last token of each path, ``[N]``; the null
-            token at level zero.
         level (torch.Tensor): The level of each path, ``[N]``.
         y (torch.Tensor): The label of each path, ``[N]``.
         scene (torch.Tensor): The scene of each path, ``[N]``.
-        ancestors (torch.Tensor): The prefixes of each path, shortest first and
-            the path itself last, ``[N, L + 1]``. Shorter rows are padded with
-            the path itself.
+        context (torch.Tensor): The context of each path, ``[N]``.
+        context_token (torch.Tensor): The last token of each context, ``[M]``;
+            the null token at level zero.
+        context_level (torch.Tensor): The level of each context, ``[M]``.
+        ancestors (torch.Tensor): The contexts of the prefixes of each context,
+            shortest first and the context itself last, ``[M, L + 1]``. Shorter
+            rows are padded with the context itself.
         is_ancestor (torch.Tensor): Which entries of :obj:`ancestors` are not
-            padding, ``[N, L + 1]``.
+            padding, ``[M, L + 1]``.
         index (tuple[torch.Tensor, ...]): For each level, the path of each
             parent slot, ``[B, P]``, counted within the level; :obj:`-1`
             where the slot is null.
         sizes (tuple[int, ...]): The number of paths of each level.
     """
 
-    token: Tensor
     level: Tensor
     y: Tensor
     scene: Tensor
+    context: Tensor
+    context_token: Tensor
+    context_level: Tensor
     ancestors: Tensor
     is_ancestor: Tensor
     index: tuple[Tensor, ...]
@@ -119,10 +126,10 @@ class DistinctPaths(TensorDataclass):
         """
         num_scenes = scene.max() + 1 if scene.numel() else 1
         key, start = (y.long() * num_scenes + scene.long()).unique(return_inverse=True)
-        index, first = [start[:, None]], 0
-        token = [torch.full_like(key, num_tokens)]
-        labels, scenes = [key // num_scenes], [key % num_scenes]
-        ancestors = [torch.arange(key.numel(), device=key.device)[:, None]]
+        index, labels, scenes = [start[:, None]], [key // num_scenes], [key % num_scenes]
+        contexts = [torch.zeros_like(key)]  # within their level
+        token = [torch.full_like(key[:1], num_tokens)]
+        ancestors, first, begins = [torch.zeros_like(key[:1])[:, None]], 0, [0]
         for layer in range(shape.depth):
             slots = tokens[:, shape.layer_slice(layer)].long()
             above = index[-1]
@@ -133,29 +140,40 @@ class DistinctPaths(TensorDataclass):
             key, inverse = path[real].unique(return_inverse=True)
             index.append(torch.full_like(slots, -1).masked_scatter(real, inverse))
             parent = key.div(num_tokens + 1, rounding_mode='floor')
-            token.append(key - parent * (num_tokens + 1))
             labels.append(labels[-1][parent])
             scenes.append(scenes[-1][parent])
+            last = key - parent * (num_tokens + 1)
+            key, inverse = (contexts[-1][parent] * (num_tokens + 1) + last).unique(
+                return_inverse=True
+            )
             first += ancestors[-1].size(0)
+            contexts.append(inverse)
+            begins.append(first)
+            parent = key.div(num_tokens + 1, rounding_mode='floor')
+            token.append(key - parent * (num_tokens + 1))
             own = torch.arange(first, first + key.numel(), device=key.device)
             ancestors.append(torch.cat([ancestors[-1][parent], own[:, None]], dim=1))
-        sizes = tuple(t.numel() for t in token)
-        level = torch.arange(len(sizes), device=y.device).repeat_interleave(
-            torch.tensor(sizes, device=y.device)
-        )
+        level, context_level = _levels(labels), _levels(token)
         width = shape.depth + 1
         return cls(
-            token=torch.cat(token),
             level=level,
             y=torch.cat(labels),
             scene=torch.cat(scenes),
+            context=torch.cat([c + begin for c, begin in zip(contexts, begins, strict=True)]),
+            context_token=torch.cat(token),
+            context_level=context_level,
             ancestors=torch.cat(
                 [torch.cat([a, a[:, -1:].expand(-1, width - a.size(1))], dim=1) for a in ancestors]
             ),
-            is_ancestor=torch.arange(width, device=y.device) <= level[:, None],
+            is_ancestor=torch.arange(width, device=y.device) <= context_level[:, None],
             index=tuple(index),
-            sizes=sizes,
+            sizes=tuple(t.numel() for t in labels),
         )
+
+
+def _levels(parts: list[Tensor]) -> Tensor:
+    r"""The level of each row of all levels."""
+    return torch.cat([torch.full_like(part, level) for level, part in enumerate(parts)])
 
 
 def query_per_parent(tokens: Tensor, shape: TreeShape, num_tokens: int) -> tuple[Tensor, ...]:
@@ -219,8 +237,8 @@ class Parents(TensorDataclass):
         if layer == 0:
             grandparent = torch.full_like(tree, num_tokens)
         else:
-            above = shape.parent[shape.layer_slice(layer)].to(tokens.device)
-            grandparent = tokens[tree, above[slot]].long()
+            above = slot.div(shape.num_neighbors[layer - 1], rounding_mode='floor')
+            grandparent = tokens[tree, shape.offsets[layer - 1] + above].long()
         return cls(
             layer=layer,
             tree=tree,

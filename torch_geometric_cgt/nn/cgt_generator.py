@@ -277,7 +277,7 @@ class CGTGenerator(nn.Module):
         r"""Which slots count in the likelihood, ``[B, T]``: the root, and the
         slots below a real slot.
         """
-        below_real = tokens[:, self.shape.parent[1:].to(tokens.device)] != self.num_tokens
+        below_real = self.shape.parent_values(tokens != self.num_tokens)
         return torch.cat([torch.ones_like(below_real[:, :1]), below_real], dim=1)
 
     def contexts(self, tokens: Tensor, y: Tensor, scene: Tensor | None = None) -> Tensor:
@@ -333,8 +333,8 @@ class CGTGenerator(nn.Module):
             part = self.shape.truncate(layer)
             above = tokens[:, : part.num_slots]
             paths, index = self.streams.index(above, y, scene, part)
-            queries, conditions = self.streams.queries(above, y, scene, part, paths)
-            query, condition = queries[layer], conditions[layer]
+            queries, conditions = self.streams.queries(above, y, scene, part, paths, only_last=True)
+            query, condition = queries[-1], conditions[-1]
             if layer == 0:
                 start = index[0][:, 0]
                 tokens[:, 0] = self.head.sample_root(query[start], condition[start], generator)

@@ -284,8 +284,9 @@ class TypedChildren(nn.Module):
             num_children (int): The fan-out.
             generator (torch.Generator, optional): The source of randomness.
         """
-        layer, q, condition = parents.layer, q[parents.query], condition[parents.query]
-        h = F.gelu(self.hidden(q) + self.latent(types))
+        layer, condition = parents.layer, condition[parents.query]
+        h = F.gelu(self.hidden(q)[parents.query] + self.latent(types))
+        q = q[parents.query]
         number = self._number(h[:, None], condition, layer)[:, 0]
         number = sample_categorical(number, 1, generator)
         base = self._token_base(condition, layer)

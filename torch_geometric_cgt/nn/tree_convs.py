@@ -240,7 +240,8 @@ class SumConv(LinearConv):
 
     def update(self, h: Tensor, real: Tensor) -> Tensor:
         # Null slots must not enter the batch statistics.
-        if torch.compiler.is_compiling():  # the number of real slots is not a static shape
+        # The number of real slots is not a static shape, and a GPU would wait for it.
+        if torch.compiler.is_compiling() or h.device.type != 'cpu':
             normed = masked_batch_norm(self.norm, h, real)
         else:
             normed = torch.zeros_like(h).masked_scatter(real[..., None], self.norm(h[real]))

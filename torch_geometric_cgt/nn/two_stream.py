@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.nn.batch_plan import DistinctPaths, query_per_parent
 
+ROWS = 1024  # queries at a time where no gradients are needed
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -179,6 +181,7 @@ class TwoStreams(nn.Module):
         scene: Tensor | None,
         shape: TreeShape,
         paths: DistinctPaths | None,
+        only_last: bool = False,
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         r"""Computes the queries that :meth:`index` found, level by level
         ``[N, D]``, and returns them with their conditions ``[N]``.
@@ -189,10 +192,14 @@ class TwoStreams(nn.Module):
             scene (torch.Tensor, optional): The scene of each root, ``[B]``.
             shape (TreeShape): The geometry of these trees.
             paths (DistinctPaths, optional): The paths from :meth:`index`.
+            only_last (bool, optional): If set to :obj:`True`, other levels than
+                the last one may be left out. (default: :obj:`False`)
         """
         if paths is not None:
-            conditions = self.condition(paths.y, paths.scene)
-            return self.paths(paths).split(paths.sizes), conditions.split(paths.sizes)
+            conditions = self.condition(paths.y, paths.scene).split(paths.sizes)
+            if only_last:
+                return [self.paths(paths, only_last)], conditions[-1:]
+            return self.paths(paths).split(paths.sizes), conditions
         layout = self.layout(shape.depth, tokens.device)
         rows = self.rows(tokens, y, scene, layout)
         queries = []
@@ -213,17 +220,45 @@ class TwoStreams(nn.Module):
         scene = scene.long() if self.scene is not None and scene is not None else label
         return label + scene * (self.label.num_embeddings if self.label is not None else 1)
 
-    def paths(self, paths: DistinctPaths) -> Tensor:
-        r"""The query of each path, ``[N, D]``."""
-        context = self.token(paths.token).masked_fill((paths.level == 0)[:, None], 0.0)
-        context = context + self.where(paths.level)
-        query = self._root_embedding(paths.y, paths.scene) + self.where(paths.level + 1)
-        h = dropout(torch.stack([context, query]), self.dropout, self.training)
+    def paths(self, paths: DistinctPaths, only_last: bool = False) -> Tensor:
+        r"""The query of each path, ``[N, D]``.
+
+        Args:
+            paths (DistinctPaths): The paths.
+            only_last (bool, optional): If set to :obj:`True`, only those of the
+                last level are computed. (default: :obj:`False`)
+        """
+        keys = self._context_keys(paths)
+        first = sum(paths.sizes[:-1]) if only_last else 0
+        rows = (t[first:] for t in (paths.y, paths.scene, paths.level, paths.context))
+        # With gradients, all rows must be kept in any case. Without, a few stay in the cache.
+        size = max(1, len(paths.y)) if torch.is_grad_enabled() else ROWS
+        parts = []
+        for y, scene, level, context in zip(*(t.split(size) for t in rows), strict=True):
+            h = self._root_embedding(y, scene) + self.where(level + 1)
+            h = dropout(h, self.dropout, self.training)
+            ancestors, is_ancestor = paths.ancestors[context], paths.is_ancestor[context]
+            for block, (key, value) in zip(self.blocks, keys, strict=True):
+                assert isinstance(block, TwoStreamBlock)
+                normed = block.norm_attention(h)
+                h = block.on_paths(h, normed, key, value, ancestors, is_ancestor)
+            parts.append(self.norm(h))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _context_keys(self, paths: DistinctPaths) -> list[tuple[Tensor, Tensor]]:
+        r"""The keys and the values of all contexts in each layer, ``[M, D]`` each."""
+        level = paths.context_level
+        h = self.token(paths.context_token).masked_fill((level == 0)[:, None], 0.0)
+        h = dropout(h + self.where(level), self.dropout, self.training)
+        keys = []
         for i, block in enumerate(self.blocks):
             assert isinstance(block, TwoStreamBlock)
-            last = i + 1 == len(self.blocks)
-            h = block.on_paths(h, paths.ancestors, paths.is_ancestor, keep_contexts=not last)
-        return self.norm(h[-1])
+            normed = block.norm_attention(h)
+            key, value = block.key_value(normed).chunk(2, dim=-1)
+            keys.append((key, value))
+            if i + 1 < len(self.blocks):
+                h = block.on_paths(h, normed, key, value, paths.ancestors, paths.is_ancestor)
+        return keys
 
     def rows(self, tokens: Tensor, y: Tensor, scene: Tensor | None, layout: Layout) -> Tensor:
         r"""The queries of each tree, ``[B, Q, D]``."""
@@ -325,29 +360,34 @@ class TwoStreamBlock(nn.Module):
         return h + self._drop(self.contract(F.gelu(self.expand(self.norm_mlp(h)))))
 
     def on_paths(
-        self, h: Tensor, ancestors: Tensor, is_ancestor: Tensor, keep_contexts: bool
+        self,
+        h: Tensor,
+        normed: Tensor,
+        key: Tensor,
+        value: Tensor,
+        ancestors: Tensor,
+        is_ancestor: Tensor,
     ) -> Tensor:
-        r"""Updates both streams where each path attends to its prefixes.
+        r"""Updates contexts or queries that attend to the contexts of prefixes.
 
         Args:
-            h (torch.Tensor): The context and the query of each path,
-                ``[2, N, D]``.
-            ancestors (torch.Tensor): The prefixes of each path, ``[N, A]``.
+            h (torch.Tensor): The contexts or queries, ``[N, D]``.
+            normed (torch.Tensor): What :obj:`norm_attention` made of them, ``[N, D]``.
+            key (torch.Tensor): The keys of all contexts, ``[M, D]``.
+            value (torch.Tensor): The values of all contexts, ``[M, D]``.
+            ancestors (torch.Tensor): The contexts that each of them attends to,
+                ``[N, A]``.
             is_ancestor (torch.Tensor): Which of them are not padding,
                 ``[N, A]``.
-            keep_contexts (bool): Whether the contexts are needed afterwards;
-                if not, only the ``[1, N, D]`` queries are computed.
         """
-        normed = self.norm_attention(h)
-        key_value = F.embedding(ancestors, self.key_value(normed[0]))  # [N, A, 2 D]
-        key, value = (self._split(part) for part in key_value.chunk(2, dim=-1))  # [N, H, A, D / H]
-        if not keep_contexts:
-            h, normed = h[1:], normed[1:]
-        query = self._split(self.query(normed).transpose(0, 1))  # [N, H, 1 or 2, D / H]
-        score = query @ key.transpose(2, 3) / query.size(-1) ** 0.5
-        weight = score.masked_fill(~is_ancestor[:, None, None], -torch.inf).softmax(dim=-1)
-        attended = (weight @ value).permute(2, 0, 1, 3).flatten(2)  # [1 or 2, N, D]
-        h = h + self._drop(self.out(attended))
+        # Rows attend to two or three contexts: plain products are faster than batched matrices.
+        heads = (self.num_heads, -1)
+        query = self.query(normed).unflatten(-1, heads)[:, None]  # [N, 1, H, D / H]
+        score = (query * F.embedding(ancestors, key).unflatten(-1, heads)).sum(dim=-1)  # [N, A, H]
+        score = (score / query.size(-1) ** 0.5).masked_fill(~is_ancestor[..., None], -torch.inf)
+        weight = score.softmax(dim=1)[..., None]
+        attended = (weight * F.embedding(ancestors, value).unflatten(-1, heads)).sum(dim=1)
+        h = h + self._drop(self.out(attended.flatten(1)))
         return h + self._drop(self.contract(F.gelu(self.expand(self.norm_mlp(h)))))
 
     def _split(self, h: Tensor) -> Tensor:

@@ -247,8 +247,18 @@ def pick(log_prob: Tensor, row: Tensor, output: Tensor) -> Tensor:
 def sample_categorical(
     log_prob: Tensor, num_samples: int, generator: torch.Generator | None
 ) -> Tensor:
-    r"""Samples from each row with replacement, ``[M, num_samples]``."""
-    return torch.multinomial(log_prob.exp(), num_samples, replacement=True, generator=generator)
+    r"""Samples from each row with replacement, ``[M, num_samples]``. Entries with
+    probability zero are never drawn.
+    """
+    prob = log_prob.exp()
+    if num_samples > 1:
+        return torch.multinomial(prob, num_samples, replacement=True, generator=generator)
+    # For one sample, PyTorch takes a random number per entry: searching is four times as fast.
+    cumulative = prob.cumsum(dim=-1)
+    total = cumulative[:, -1:]
+    below = torch.nextafter(total, torch.zeros_like(total))  # a product may round up to the total
+    draw = torch.rand(total.shape, generator=generator, dtype=total.dtype, device=total.device)
+    return torch.searchsorted(cumulative, torch.minimum(draw * total, below), right=True)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 r"""From a source graph to a build: promises, configuration, stages and the runner."""
 
 from torch_geometric_cgt.pipeline.accounts import Account, CountedBuild
-from torch_geometric_cgt.pipeline.build import build, cache_name, with_declared_labels
+from torch_geometric_cgt.pipeline.build import build, with_declared_labels
+from torch_geometric_cgt.pipeline.config import BuildConfig, cache_name
 from torch_geometric_cgt.pipeline.k_anonymous import KAnonymousPipeline
 from torch_geometric_cgt.pipeline.odometer import Odometer, Spending
-from torch_geometric_cgt.pipeline.pipeline import Build, BuildConfig, Pipeline, Stage
+from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.private import PrivatePipeline
 from torch_geometric_cgt.pipeline.promise import (
     DifferentialPrivacy,
@@ -13,6 +14,7 @@ from torch_geometric_cgt.pipeline.promise import (
     Promise,
 )
 from torch_geometric_cgt.pipeline.source import Source, check_source
+from torch_geometric_cgt.utils.run_limits import Limits
 
 __all__ = [
     'Account',
@@ -22,6 +24,7 @@ __all__ = [
     'DifferentialPrivacy',
     'KAnonymity',
     'KAnonymousPipeline',
+    'Limits',
     'Odometer',
     'Pipeline',
     'PrivateClusters',

@@ -1,24 +1,22 @@
-r"""The function that builds a source graph with the pipeline of its promise, and build names."""
+r"""The function that builds a source graph with the pipeline of its promise."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from torch_geometric_cgt.errors import SourceError
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.k_anonymous import KAnonymousPipeline
-from torch_geometric_cgt.pipeline.pipeline import Build, BuildConfig, Pipeline
+from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline
 from torch_geometric_cgt.pipeline.private import PrivatePipeline
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.utils.distributed import World
-from torch_geometric_cgt.version import __version__
+from torch_geometric_cgt.utils.run_limits import Limits
 
 
 def build(
@@ -30,6 +28,7 @@ def build(
     world: World | None = None,
     belongs_to: str = '',
     register: Callable[[Ledger | None], None] | None = None,
+    limits: Limits | None = None,
 ) -> Build | None:
     r"""Runs all stages of a build. The arguments are those of
     :class:`~torch_geometric_cgt.pipeline.pipeline.Pipeline`.
@@ -39,7 +38,7 @@ def build(
     """
     kind: type[Pipeline] = KAnonymousPipeline if config.private is None else PrivatePipeline
     source = with_declared_labels(source, config)
-    return kind(source, config, work, device, log, world, belongs_to, register).run()
+    return kind(source, config, work, device, log, world, belongs_to, register, limits).run()
 
 
 def with_declared_labels(source: Source, config: BuildConfig) -> Source:
@@ -81,29 +80,3 @@ def with_declared_edges(source: Source, config: BuildConfig) -> Source:
         return source
     bare = replace(source.bare(), split=source.split)
     return replace(bare, not_carried=(*source.not_carried, *values.form.names))
-
-
-def cache_name(source: Source, config: BuildConfig) -> str:
-    r"""The folder name of a build. It contains a digest of the source, of all
-    parameters and of the version of this package, but not of the device.
-
-    Args:
-        source (Source): The checked source graph.
-        config (BuildConfig): All parameters of the build.
-    """
-    recipe: dict[str, Any] = {
-        'source': source.fingerprint(),
-        'config': config.to_dict(),
-        'version': __version__,
-    }
-    if source.not_carried:  # the card names them
-        recipe['not_carried'] = list(source.not_carried)
-    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
-    fan_outs = 'x'.join(map(str, config.num_neighbors))
-    safe_name = ''.join(c if c.isalnum() else '_' for c in source.name)
-    private = config.private
-    if private is None:
-        promise = f'k{config.k_anonymity.k}'
-    else:
-        promise = f'e{private.epsilon:g}-{private.unit}'
-    return f'{safe_name}-{promise}-s{fan_outs}-{digest}'

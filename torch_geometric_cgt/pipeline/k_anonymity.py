@@ -12,6 +12,9 @@ from torch_geometric_cgt.models.path_support import check_min_support
 from torch_geometric_cgt.quantizer import protected_means
 from torch_geometric_cgt.transforms import Quantize
 from torch_geometric_cgt.transforms.quantize import Clustering
+from torch_geometric_cgt.transforms.task_trials import sharing
+from torch_geometric_cgt.utils.distributed import World
+from torch_geometric_cgt.utils.rows import block_of
 
 SUPPORT_RANGE = (5, 10)  # of min_value_support='auto'
 MAX_STEP = 0.5  # of rounding='auto'
@@ -96,7 +99,8 @@ class KAnonymity:
         if self.k == 1 and self.cluster_epsilon is None and not self.accept_no_anonymity:
             raise ValueError(
                 'k=1 releases the feature vectors of single source nodes: use a larger k, or '
-                "state that you want this with 'KAnonymity(k=1, accept_no_anonymity=True)'"
+                "state that you want this with 'KAnonymity(k=1, accept_no_anonymity=True)', on the "
+                "command line '--accept-no-anonymity'"
             )
 
     def _check_protection(self) -> None:
@@ -158,7 +162,20 @@ class KAnonymity:
             raise ValueError(
                 f'k={self.k} leaves one group of {num_nodes} nodes: all nodes would have the same '
                 f'feature vector, from which no model learns anything. Use k <= {num_nodes // 2}, '
-                f"or state that you want this with 'KAnonymity({self.k}, accept_one_group=True)'"
+                f"or state that you want this with 'KAnonymity({self.k}, accept_one_group=True)', "
+                f"on the command line '--accept-one-group'"
+            )
+
+    def check_labels(self, num_classes: int) -> None:
+        r"""Raises an error if no group can have as many labels as :obj:`l` asks for.
+
+        Args:
+            num_classes (int): The number of labels.
+        """
+        if self.l is not None and self.l > num_classes:
+            raise ValueError(
+                f"'l' must not exceed the number of labels of the source, {num_classes} (got "
+                f'{self.l})'
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -214,18 +231,24 @@ class KAnonymity:
             device=device,
         )
 
-    def protect(self, x: Tensor, found: Clustering) -> Tensor:
+    def protect(self, x: Tensor, found: Clustering, world: World | None = None) -> Tensor:
         r"""The codebook without what few members of a cluster have, and rounded.
 
         Args:
             x (torch.Tensor): The features of all nodes, dense or sparse,
                 ``[N, F]``.
             found (Clustering): The clusters and their exact means.
+            world (World, optional): The processes, which share the rows of a
+                large graph. (default: :obj:`None`)
         """
         if self.value_support is None and self.step is None:
             return found.codebook
         num_clusters = found.codebook.size(0)
-        return protected_means(x, found.cluster, num_clusters, self.value_support, self.step)
+        rows = sharing(world or World(), x.size(0))
+        own = rows.share(x.size(0))
+        return protected_means(
+            block_of(x, own), found.cluster[own], num_clusters, self.value_support, self.step, rows
+        )
 
 
 def _is_int(value: object) -> TypeGuard[int]:

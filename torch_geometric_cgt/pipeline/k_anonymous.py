@@ -12,16 +12,12 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import EdgeForm, EdgeValues, InNeighbors, TokenTrees, masks_of
-from torch_geometric_cgt.models import FitContext, TreeSource
+from torch_geometric_cgt.data.mapped_neighbors import mapped_in_neighbors
+from torch_geometric_cgt.models import FitContext, TokenGraph, TreeModel, TreeSource
+from torch_geometric_cgt.models.candidates import CandidatePool
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
 from torch_geometric_cgt.models.scenes import SceneTable, draw_roots
-from torch_geometric_cgt.models.view_tilt import (
-    MAX_ROUNDS,
-    CandidatePool,
-    ViewMatch,
-    ViewTilt,
-    match_views,
-)
+from torch_geometric_cgt.models.view_tilt import MAX_ROUNDS, ViewMatch, ViewTilt, match_views
 from torch_geometric_cgt.pipeline.edge_values import draw_edge_tokens, learn_edges
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share
@@ -36,6 +32,7 @@ from torch_geometric_cgt.utils.progress import progress_bar
 from torch_geometric_cgt.utils.seeds import seeded
 
 ENCODE_BLOCK = 1 << 16  # roots per block
+MAX_EDGES_IN_MEMORY = 1 << 27  # sorting takes 24 bytes per edge
 CALIBRATION_ROOTS = 4_000  # maximum number of source roots that calibration compares with
 CALIBRATION_TREES, MAX_CALIBRATION_DRAWS = 8_000, 4  # of source trees; small graphs get more draws
 # Candidates per generated tree: few for large graphs, whose build would take too long.
@@ -69,18 +66,31 @@ class KAnonymousPipeline(Pipeline):
         source = self.source
         self.root, self.y = source.root, source.data.y[source.root]
         self.split = source.split_codes(self.seed('split'))[source.root]
-        self.graph = InNeighbors.from_edge_index(source.data.edge_index, source.data.num_nodes)
+        self.graph = self.in_neighbors()
         self.tilt: ViewTilt | None = None  # selects candidates
         self.match = ViewMatch()
+        self.scene = torch.zeros_like(self.y)
+        self.kept: Tensor | None = None  # the trees of a small release, which match_views selects
         self.history: dict[str, Any] = {}
+
+    def in_neighbors(self) -> InNeighbors:
+        r"""The neighbours of each node, in files if there are very many edges."""
+        edge_index, num_nodes = self.source.data.edge_index, self.source.data.num_nodes
+        if edge_index.size(1) <= MAX_EDGES_IN_MEMORY:
+            return InNeighbors.from_edge_index(edge_index, num_nodes)
+        with self.world.connected('sort the edges'):
+            folder = self.work / 'in_neighbors'
+            return mapped_in_neighbors(edge_index, num_nodes, folder, self.world)
 
     def stages(self) -> list[Stage]:
         stages = [
-            Stage('quantize', self.quantize, self.take_clusters),
-            Stage('scenes', self.find_scenes, self.take_scenes),
+            Stage('quantize', self.quantize, self.take_clusters, shared=True),
+            Stage('scenes', self.find_scenes, self.take_scenes, shared=True),
             Stage('encode', self.encode, self.take_trees),
             Stage('support', self.find_support),
-            Stage('fit', self.fit),
+            Stage('fit', self.fit)
+            if self.config.choice.is_cgt
+            else Stage('fit', self.fit_other, self.take_model),
             Stage('match_views', self.match_views, self.take_tilt),
             Stage('sample', self.sample_release),
         ]
@@ -91,8 +101,10 @@ class KAnonymousPipeline(Pipeline):
             stages.append(Stage('edges', self.draw_edges, self.take_edges))
         if self.config.k_anonymity.min_support is None:
             unused.add('support')
-        if self.config.num_scenes == 0:
+        if not self.config.uses_tilt:
             unused.add('match_views')
+        if not self.config.choice.uses_scenes:
+            unused.add('scenes')
         return [stage for stage in stages if stage.name not in unused]
 
     def result(self) -> Build:
@@ -127,8 +139,10 @@ class KAnonymousPipeline(Pipeline):
                 steps[-1] = step
                 bar.move((len(steps) - 1) * total + step, (trials + 1) * total)
 
-            found = promise.quantize(self.seed('quantize'), self.device).cluster(data, advance)
-        tensors = {'cluster': found.cluster, 'codebook': promise.protect(data.x, found)}
+            transform = promise.quantize(self.seed('quantize'), self.device)
+            found = transform.cluster(data, advance, self.world)
+        codebook = promise.protect(data.x, found, self.world)
+        tensors = {'cluster': found.cluster, 'codebook': codebook}
         facts: dict[str, Any] = {'task_weight': found.task_weight}
         if found.entries and promise.cluster_epsilon is not None:
             budget = Budget.of(promise.cluster_epsilon, None, found.cluster.numel(), 'node')
@@ -178,6 +192,7 @@ class KAnonymousPipeline(Pipeline):
             num_scenes,
             self.config.k_anonymity.k,
             self.seed('scenes'),
+            self.world,
         )
         return {'scene': scene}, {}
 
@@ -201,6 +216,7 @@ class KAnonymousPipeline(Pipeline):
             'min_support': promise.min_support,
             'min_value_support': promise.value_support,
             'rounding': promise.step,
+            **self.config.choice.facts(),
         }
         if self.cost is None:
             return {}, {'mechanism': 'k-anonymity', **facts}
@@ -239,22 +255,49 @@ class KAnonymousPipeline(Pipeline):
 
     def fit(self) -> None:
         r"""Trains the Transformer on newly sampled trees in every epoch."""
+        self.model = self.new_model()
+        self.history = self.model.fit(self.tree_source(), self.fit_context())
+
+    def fit_other(self) -> Outcome:
+        r"""Fits another generator than CGT."""
+        model, data = self.new_model(), self.source.data
+        graph = TokenGraph(self.cluster, data.y, data.edge_index)
+        source = replace(self.tree_source(), graph=graph, codebook=self.codebook)
+        history = model.fit(source, self.fit_context())
+        return model.cpu().state_dict(), history
+
+    def take_model(self, tensors: dict[str, Tensor], history: dict[str, Any]) -> None:
+        self.model, self.history = self.new_model().eval(), history
+        self.model.load_state_dict(tensors)
+
+    def new_model(self) -> TreeModel:
+        r"""The configured generator with newly initialized weights."""
         sizes = (self.codebook.size(0), self.source.num_classes)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed('weights'))
-            self.model = self.config.make_model(*sizes, self.table.num_scenes)
-        trees = TreeSource(
-            self.draws.tokens, self.y, self.split, *sizes, self.shape, scene=self.scene
-        )
-        context = FitContext(
+            return self.config.make_model(*sizes, self.table.num_scenes)
+
+    def tree_source(self) -> TreeSource:
+        r"""The computation graphs of all roots. Drawing some checks the limits."""
+
+        def draw(index: Tensor, rng: torch.Generator) -> Tensor:
+            self.limits.check()
+            return self.draws.tokens(index, rng)
+
+        sizes = (self.codebook.size(0), self.source.num_classes)
+        return TreeSource(draw, self.y, self.split, *sizes, self.shape, scene=self.scene)
+
+    def fit_context(self) -> FitContext:
+        r"""Where and how to fit."""
+        return FitContext(
             seed=self.seed('fit'),
             device=self.device,
             log=self.log,
             world=self.world,
             checkpoint=self.work,
             belongs_to=self.belongs_to,
+            limits=self.limits,
         )
-        self.history = self.model.fit(trees, context)
 
     def match_views(self) -> Outcome:
         r"""Learns which candidates to keep, so that views of generated trees are
@@ -277,10 +320,14 @@ class KAnonymousPipeline(Pipeline):
             tilt, match = match_views(
                 real, x, self.cluster, self.codebook, pool, is_release, bar.update
             )
-        return tilt.tensors(), match.to_dict()
+        tensors = tilt.tensors()
+        if is_release:
+            tensors['kept'] = tilt.select(pool).tokens
+        return tensors, match.to_dict()
 
     def take_tilt(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         self.tilt, self.match = ViewTilt.from_tensors(tensors, self.shape), ViewMatch(**facts)
+        self.kept = tensors.get('kept')
 
     def real_trees(self, index: Tensor, rng: torch.Generator) -> TokenTrees:
         r"""Samples trees of the source whose tokens are nodes."""
@@ -297,7 +344,7 @@ class KAnonymousPipeline(Pipeline):
     @property
     def num_candidates(self) -> int:
         r"""The number of candidates per tree of the release."""
-        if self.config.num_scenes == 0:
+        if not self.config.uses_tilt:
             return 1
         return max(MIN_CANDIDATES, min(MAX_CANDIDATES, ALL_CANDIDATES // self.root.numel()))
 
@@ -314,6 +361,7 @@ class KAnonymousPipeline(Pipeline):
         scene = self.table.draw(y, split, seeded(seed, 'scenes'))
         blocks = []
         for block, tokens in self.draw_blocks(y, scene, seed, range(-(-y.numel() // BLOCK))):
+            self.limits.check()
             if self.rule is not None:
                 labels = y[block * BLOCK : (block + 1) * BLOCK]
                 tokens = self.rule(tokens, labels, seeded(seed, 'support', block))
@@ -338,6 +386,9 @@ class KAnonymousPipeline(Pipeline):
             total = sum(y[part].numel() for part in rows)
             with progress_bar(self.log, total, 'sample', 'graphs') as bar:
                 for block, part in zip(blocks, rows, strict=True):
+                    if self.kept is not None:  # the only block
+                        yield block, self.kept
+                        continue
                     pool = self.candidates(y[part], split[part], self.seed('sample', block))
                     kept = pool.trees if self.tilt is None else self.tilt.select(pool)
                     yield block, kept.tokens

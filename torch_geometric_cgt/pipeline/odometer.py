@@ -1,27 +1,35 @@
-r"""The odometer: what all builds of a source have cost together, and the limit of its owner."""
+r"""The odometer: what all builds of a source have cost together, the limit of its owner, and the
+registration of each build.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import secrets
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.errors import BudgetError, CorruptFileError
 from torch_geometric_cgt.pipeline.accounts import Account, CountedBuild
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import Source, check_source
 from torch_geometric_cgt.pipeline.workspace import LOCKS
-from torch_geometric_cgt.privacy import Budget
+from torch_geometric_cgt.privacy import Budget, Ledger
 from torch_geometric_cgt.privacy.composition import Cost, compose, left
-from torch_geometric_cgt.utils.files import require_writable
+from torch_geometric_cgt.utils.files import read_sealed_json, require_writable, write_sealed_json
 
 FOLDER = 'odometer'
 SHOWN = 12  # digits of a fingerprint
+# In the folder of the kept ledger: if a new ledger replaces it, the build is a new one.
+MARK = Path('ledger', 'build.json')
 
 
 @dataclass(frozen=True)
@@ -320,3 +328,61 @@ def _title(account: Account) -> str:
 def _names(caches: Sequence[str]) -> str:
     shown = ', '.join(caches[:3])
     return f'{shown} and {len(caches) - 3} more' if len(caches) > 3 else shown
+
+
+@dataclass(frozen=True)
+class BuildRegister:
+    r"""Registers one build in the odometer.
+
+    Args:
+        odometer (Odometer): The odometer of the folder of builds.
+        source (Source): The checked source graph.
+        config (BuildConfig): All parameters of the build.
+        cache (str): The folder name of the build.
+        work (Path): The working folder of the build.
+    """
+
+    odometer: Odometer
+    source: Source
+    config: BuildConfig
+    cache: str
+    work: Path
+
+    def start(self, ledger: Ledger | None) -> None:
+        r"""Charges a private build, and warns of other builds of the same nodes.
+        Raises :class:`BudgetError` if the build would pass a limit.
+
+        Args:
+            ledger (Ledger, optional): The ledger of a private build.
+        """
+        private = self.config.private
+        if private is None or ledger is None:
+            found = self.odometer.k_anonymous_warnings(self.source, self.cache)
+        else:
+            budget = private.budget(int(self.source.data.num_nodes or 0))
+            cost = Cost.of(ledger, budget.unit, budget.delta)
+            seeded = private.noise_seed is not None
+            found = self.odometer.charge(self.source, self._build(self._mark(), cost, seeded))
+        for text in found:
+            warnings.warn(text, stacklevel=2)
+
+    def finish(self) -> None:
+        r"""Notes a k-anonymous build. A private build is counted already."""
+        if self.config.private is None:
+            self.odometer.note(self.source, self._build(secrets.token_hex(8)))
+
+    def _build(self, id: str, cost: Cost | None = None, seeded: bool = False) -> CountedBuild:
+        now = datetime.now(timezone.utc).isoformat(timespec='seconds')
+        return CountedBuild(id, self.cache, now, cost, seeded, self.config.to_dict())
+
+    def _mark(self) -> str:
+        r"""The random name of this build. It is written before the build is charged, and kept
+        with the ledger for a build that resumes.
+        """
+        path = self.work / MARK
+        try:
+            return str(read_sealed_json(path)['build'])
+        except (CorruptFileError, KeyError):
+            name = secrets.token_hex(8)
+            write_sealed_json(path, {'build': name}, [])
+            return name

@@ -1,10 +1,10 @@
-r"""The pipeline: the configuration of a build, its stages, the runner of all stages, the result."""
+r"""The pipeline: the stages of a build, the runner of all stages, and the result."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,170 +13,39 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.models import TransformerModel, TreeModel
-from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
-from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy, KAnonymity, Promise
+from torch_geometric_cgt.models import TreeModel
+from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.pipeline.workspace import TokenShards, once
 from torch_geometric_cgt.privacy import Answer, Entry, Ledger
-from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.training.sample import BLOCK, sample_blocks
-from torch_geometric_cgt.utils.checks import check_integer
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.progress import Log, Progress
+from torch_geometric_cgt.utils.run_limits import Limits
 from torch_geometric_cgt.utils.seeds import derive_seed
 
-MIN_SCENES, SCENES_PER_LABEL = 48, 4
-# Rough shares of stages in the time of a build, between those of small graphs, where views take
-# long, and of large ones, where the fit does. The estimate of the time left starts from them.
-SHARES = {'quantize': 0.25, 'public': 0.45, 'fit': 0.45, 'match_views': 0.2, 'sample': 0.06}
-OTHER_SHARE = 0.02
+# Rough shares of stages in the time of a build, as on Cora. The estimate of the time left starts
+# from them. Clustering takes a larger share of large graphs: a sixth from 100,000 nodes on.
+SHARES = {'quantize': 0.02, 'public': 0.5, 'fit': 0.5, 'match_views': 0.3, 'sample': 0.15}
+OTHER_SHARE = 0.005
+LARGE, LARGE_QUANTIZE = 100_000, 0.17
 
 
-@dataclass(frozen=True)
-class BuildConfig:
-    r"""All parameters that the result of a build depends on.
+def stage_shares(names: Iterable[str], num_nodes: int) -> dict[str, float]:
+    r"""The usual shares of stages in the time of a build, which need not sum to one.
 
     Args:
-        privacy (KAnonymity or DifferentialPrivacy, optional): The promise.
-            (default: :obj:`KAnonymity()`)
-        num_neighbors (tuple[int, ...], optional): The fan-out of each layer.
-            (default: :obj:`(5, 5)`)
-        num_samples (int, optional): The number of generated trees. By default,
-            the number of roots of the source. (default: :obj:`None`)
-        num_scenes (int, optional): The number of scenes, zero for none. By
-            default, it follows from the number of labels.
-            (default: :obj:`None`)
-        seed (int, optional): The seed of all random draws except noise.
-            (default: :obj:`0`)
-        generator (dict, optional): Further arguments of
-            :class:`~torch_geometric_cgt.nn.CGTGenerator`. (default: none)
-        fit (FitConfig, optional): How to train. (default: :obj:`FitConfig()`)
+        names (list[str]): The names of the stages.
+        num_nodes (int): The number of nodes of the source.
     """
-
-    privacy: Promise = field(default_factory=KAnonymity)
-    num_neighbors: tuple[int, ...] = (5, 5)
-    num_samples: int | None = None
-    num_scenes: int | None = None
-    seed: int = 0
-    generator: dict[str, Any] = field(default_factory=dict)
-    fit: FitConfig = field(default_factory=FitConfig)
-
-    def __post_init__(self) -> None:
-        if self.num_samples is not None:
-            check_integer('num_samples', self.num_samples)
-        if self.num_scenes is not None and self.num_scenes < 0:
-            raise ValueError(f"'num_scenes' must not be negative (got {self.num_scenes})")
-        if self.private is not None:
-            self._check_private()
-        try:  # checks the model arguments before any work, without allocating memory
-            with torch.device('meta'):
-                self.make_model(1, 1, 1)
-        except TypeError as error:
-            raise ValueError(f"Unknown argument in 'generator': {error}") from error
-
-    def _check_private(self) -> None:
-        r"""Refuses arguments that a differentially private build would ignore."""
-        for name in ('num_scenes', 'generator'):
-            value = getattr(self, name)
-            if value not in (None, {}):
-                raise ValueError(
-                    f"'{name}' is for k-anonymity (got {value!r}): with 'epsilon', set clusters "
-                    f"and the tree model by 'privacy=DifferentialPrivacy(...)'"
-                )
-
-    @property
-    def private(self) -> DifferentialPrivacy | None:
-        r"""The promise, if it is differential privacy."""
-        return self.privacy if isinstance(self.privacy, DifferentialPrivacy) else None
-
-    @property
-    def k_anonymity(self) -> KAnonymity:
-        r"""The promise, which must be k-anonymity."""
-        assert isinstance(self.privacy, KAnonymity)
-        return self.privacy
-
-    @property
-    def shape(self) -> TreeShape:
-        r"""The geometry of computation graphs."""
-        return TreeShape.of(self.num_neighbors)
-
-    def num_scenes_for(self, num_roots: int, num_classes: int) -> int:
-        r"""The number of scenes for a graph. Each scene needs at least :math:`k` roots.
-
-        Args:
-            num_roots (int): The number of roots.
-            num_classes (int): The number of labels.
-        """
-        k = self.k_anonymity.k
-        most = max(1, num_roots // k)
-        if self.num_scenes is None:
-            return min(most, max(MIN_SCENES, SCENES_PER_LABEL * num_classes))
-        if self.num_scenes > most:
-            raise ValueError(
-                f"'num_scenes' * 'k' must not exceed the number of roots (got {self.num_scenes} * "
-                f'{k} > {num_roots}): use at most {most} scenes'
-            )
-        return self.num_scenes
-
-    def check(self, num_nodes: int, num_roots: int, num_classes: int) -> None:
-        r"""Raises an error if a graph of this size cannot be built.
-
-        Args:
-            num_nodes (int): The number of nodes.
-            num_roots (int): The number of roots.
-            num_classes (int): The number of labels.
-        """
-        if self.private is not None:
-            numbers = PublicNumbers(num_nodes, num_roots, num_classes, self.shape)
-            PrivatePlan(numbers, self.private).entries()
-            return
-        self.k_anonymity.check_groups(num_nodes)
-        self.num_scenes_for(num_roots, num_classes)
-
-    def make_model(self, num_tokens: int, num_classes: int, num_scenes: int) -> TransformerModel:
-        r"""The configured Transformer with newly initialized weights.
-
-        Args:
-            num_tokens (int): The number of clusters.
-            num_classes (int): The number of labels.
-            num_scenes (int): The number of scenes.
-        """
-        return TransformerModel(
-            num_tokens,
-            num_classes,
-            self.num_neighbors,
-            self.fit,
-            num_scenes=num_scenes,
-            **self.generator,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        r"""All parameters that the result depends on, for a JSON file."""
-        shared = {
-            'num_neighbors': list(self.num_neighbors),
-            'num_samples': self.num_samples,
-            'seed': self.seed,
-        }
-        if self.private is not None:
-            return {**shared, 'private': self.private.to_dict()}
-        own = {**self.k_anonymity.to_dict(), **shared, 'num_scenes': self.num_scenes}
-        return {**own, 'generator': dict(self.generator), 'fit': self.fit.to_dict()}
-
-    @classmethod
-    def from_dict(cls, parameters: dict[str, Any]) -> BuildConfig:
-        r"""The inverse of :meth:`to_dict`."""
-        own = {**parameters, 'num_neighbors': tuple(parameters['num_neighbors'])}
-        if 'private' in own:
-            return cls(privacy=DifferentialPrivacy(**own.pop('private')), **own)
-        names = KAnonymity.__dataclass_fields__
-        promise = {name: own.pop(name) for name in list(own) if name in names}
-        if 'fit' in own:
-            own['fit'] = FitConfig(**own['fit'])
-        return cls(privacy=KAnonymity.from_dict(promise), **own)
+    shares = {name: SHARES.get(name, OTHER_SHARE) for name in names}
+    if 'quantize' in shares:
+        large = LARGE_QUANTIZE * min(1.0, num_nodes / LARGE)
+        shares['quantize'] = max(SHARES['quantize'], large)
+    return shares
 
 
 @dataclass(frozen=True)
@@ -235,12 +104,15 @@ class Stage:
             stage. (default: :obj:`None`)
         paid_by (tuple[str, ...], optional): The stages of the ledger whose
             entries pay for reading the source. (default: :obj:`()`)
+        shared (bool, optional): Whether all processes run the stage together,
+            and exchange data while they do. (default: :obj:`False`)
     """
 
     name: str
     run: Callable[[], Any]
     take: Callable[[dict[str, Tensor], dict[str, Any]], None] | None = None
     paid_by: tuple[str, ...] = ()
+    shared: bool = False
 
 
 class Pipeline(ABC):
@@ -263,6 +135,8 @@ class Pipeline(ABC):
         belongs_to (str, optional): A digest of source and parameters. (default: none)
         register (callable, optional): Counts or refuses the build before any
             stage runs, given the ledger. (default: :obj:`None`)
+        limits (Limits, optional): The time and the memory of the build.
+            (default: no limits)
     """
 
     ledger: Ledger | None = None
@@ -278,6 +152,7 @@ class Pipeline(ABC):
         world: World | None = None,
         belongs_to: str = '',
         register: Callable[[Ledger | None], None] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._source = source
         self._stage: Stage | None = None
@@ -289,6 +164,7 @@ class Pipeline(ABC):
         self.log: Log = log and self.world.is_first  # in a run, the progress of all stages
         self.belongs_to = belongs_to
         self.register = register
+        self.limits = limits or Limits()
         self.shape = config.shape
         self.seconds: dict[str, float] = {}
 
@@ -315,10 +191,14 @@ class Pipeline(ABC):
             if self.register is not None and self.world.is_first:
                 self.register(self.ledger)
         if self.log:
-            shares = {name: SHARES.get(name, OTHER_SHARE) for name in (s.name for s in stages)}
-            self.log = Progress(shares)
+            names, num_nodes = (
+                [stage.name for stage in stages],
+                int(self._source.data.num_nodes or 0),
+            )
+            self.log = Progress(stage_shares(names, num_nodes))
         for stage in stages:
-            self.run_stage(stage)
+            with self.world.connected(f'run the stage {stage.name!r}'):
+                self.run_stage(stage)
         return self.result() if self.world.is_first else None
 
     def run_stage(self, stage: Stage) -> None:
@@ -327,6 +207,7 @@ class Pipeline(ABC):
         Args:
             stage (Stage): The stage.
         """
+        self.limits.check()
         started = time.monotonic()
         self._stage = stage
         progress = self.log if isinstance(self.log, Progress) else None
@@ -342,7 +223,7 @@ class Pipeline(ABC):
                 if stage.take is None:
                     run()
                 else:
-                    stage.take(*once(self.work, stage.name, run, self.world))
+                    stage.take(*once(self.work, stage.name, run, self.world, stage.shared))
                 if progress is not None and not ran:
                     progress.skip()
         finally:

@@ -15,13 +15,11 @@ from torch_geometric_cgt.models import (
     TreeModel,
 )
 from torch_geometric_cgt.models.edge_counts import EdgeCaps
-from torch_geometric_cgt.models.edge_value_counts import STAGE as EDGE_VALUES
-from torch_geometric_cgt.models.edge_value_counts import edge_value_entry
-from torch_geometric_cgt.models.label_scenes import ROOTS
+from torch_geometric_cgt.models.edge_tables import EDGE_VALUES, edge_value_entry
+from torch_geometric_cgt.models.scenes import ROOTS
 from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy
 from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger, SampledGaussian
-from torch_geometric_cgt.privacy.stability import CHANGED_ROW, StableSample
-from torch_geometric_cgt.privacy.units import HISTOGRAM
+from torch_geometric_cgt.privacy.units import CHANGED_ROW, HISTOGRAM, StableSample
 from torch_geometric_cgt.quantizer import PrivateKMeans
 
 # The stages of the ledger. Each stage must have an entry before any data are read.

@@ -11,20 +11,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_geometric_cgt.data import InNeighbors, TokenTrees, random_split, tokens_of
-from torch_geometric_cgt.models import (
-    FitContext,
-    PrivateGenerator,
-    TokenGraph,
-    TreeModel,
-    TreeSource,
-)
-from torch_geometric_cgt.models.edge_value_counts import NAME as EDGE_COUNTS
-from torch_geometric_cgt.models.edge_value_counts import STAGE as EDGE_VALUES
+from torch_geometric_cgt.models import FitContext, PrivateGenerator, TokenGraph, TreeSource
+from torch_geometric_cgt.models.edge_tables import EDGE_COUNTS, EDGE_VALUES
 from torch_geometric_cgt.models.noisy_tables import back_off, project_to_simplex
+from torch_geometric_cgt.pipeline.config import BuildConfig, public_numbers
+from torch_geometric_cgt.pipeline.edge_values import PrivateEdges
 from torch_geometric_cgt.pipeline.k_anonymity import KAnonymity
-from torch_geometric_cgt.pipeline.pipeline import Build, BuildConfig, Pipeline, Stage
-from torch_geometric_cgt.pipeline.plan import LABELS, PrivatePlan, PublicNumbers
-from torch_geometric_cgt.pipeline.private_edges import PrivateEdges
+from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
+from torch_geometric_cgt.pipeline.plan import LABELS, PrivatePlan
 from torch_geometric_cgt.pipeline.public_start import pretrain
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.pipeline.workspace import Outcome, once
@@ -74,7 +68,6 @@ class PrivatePipeline(Pipeline):
     :class:`~torch_geometric_cgt.pipeline.pipeline.Pipeline`.
     """
 
-    model: TreeModel
     counts: Tensor  # [4, C] noisy counts of splits and labels
     cluster: Tensor  # [N] cluster of each node, not private
     codebook: Tensor  # [m, F]
@@ -403,14 +396,3 @@ class PrivatePipeline(Pipeline):
         if self.promise.noise_seed is None:
             return None
         return torch.Generator().manual_seed(derive_seed(self.promise.noise_seed, purpose))
-
-
-def public_numbers(source: Source, config: BuildConfig) -> PublicNumbers:
-    r"""The numbers of a source that are assumed to be public.
-
-    Args:
-        source (Source): The checked source graph.
-        config (BuildConfig): All parameters of the build.
-    """
-    num_nodes = int(source.data.num_nodes or 0)
-    return PublicNumbers(num_nodes, source.num_roots, source.num_classes, config.shape)

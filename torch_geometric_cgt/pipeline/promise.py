@@ -16,7 +16,7 @@ from torch_geometric_cgt.privacy import Budget
 from torch_geometric_cgt.privacy.units import check_unit
 from torch_geometric_cgt.quantizer import PrivateKMeans, label_homogeneity
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
-from torch_geometric_cgt.transforms.edge_grid import EdgeGrid, check_bounds
+from torch_geometric_cgt.transforms.edge_codebook import EdgeGrid, check_bounds
 
 FORMS = ('auto', *PRIVATE_MODELS, 'rows')
 RECORD = "'record' is deprecated. use 'frozen_record'"

@@ -76,7 +76,9 @@ def clear(work: Path) -> None:
         shutil.rmtree(part)
 
 
-def once(work: Path, stage: str, run: Callable[[], Outcome], world: World) -> Outcome:
+def once(
+    work: Path, stage: str, run: Callable[[], Outcome], world: World, shared: bool = False
+) -> Outcome:
     r"""Runs a stage in one process, unless an interrupted build has finished it,
     and returns its outcome in all processes.
 
@@ -85,11 +87,15 @@ def once(work: Path, stage: str, run: Callable[[], Outcome], world: World) -> Ou
         stage (str): The name of the stage.
         run (callable): Runs the stage.
         world (World): The processes.
+        shared (bool, optional): Whether all processes run the stage together.
+            The first one writes its outcome. (default: :obj:`False`)
     """
-    folder = work / stage
+    folder, outcome = work / stage, None
+    if shared and world.by_first(lambda: not _is_whole(folder)):
+        outcome = run()
     with world.together(stage):
         if world.is_first and not _is_whole(folder):
-            tensors, facts = run()
+            tensors, facts = run() if outcome is None else outcome
             with atomic_folder(folder) as draft:
                 write_tensors(draft / TENSORS, tensors)
                 write_sealed_json(draft / FACTS, {'facts': facts}, [TENSORS])

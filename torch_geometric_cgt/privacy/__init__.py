@@ -1,7 +1,8 @@
 r"""The mathematics of differential privacy: noise, mechanisms, units, accounting and ledger."""
 
 from torch_geometric_cgt.privacy.accounting import Budget
-from torch_geometric_cgt.privacy.ledger import Entry, Ledger, Total
+from torch_geometric_cgt.privacy.entries import Entry
+from torch_geometric_cgt.privacy.ledger import Ledger, Total
 from torch_geometric_cgt.privacy.noise import (
     DiscreteGaussian,
     Gaussian,
@@ -10,8 +11,7 @@ from torch_geometric_cgt.privacy.noise import (
     SampledGaussian,
 )
 from torch_geometric_cgt.privacy.queries import Answer, Queries
-from torch_geometric_cgt.privacy.stability import StableSample
-from torch_geometric_cgt.privacy.units import UNITS, CappedSample
+from torch_geometric_cgt.privacy.units import UNITS, CappedSample, StableSample
 
 __all__ = [
     'UNITS',

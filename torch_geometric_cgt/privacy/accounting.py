@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from torch_geometric_cgt.errors import BudgetError, UnsupportedError
-from torch_geometric_cgt.privacy.losses import INTERVAL, Loss, loss_interval
+from torch_geometric_cgt.privacy.entries import INTERVAL, Loss, loss_interval
 from torch_geometric_cgt.privacy.noise import (
     DiscreteGaussian,
     Gaussian,

@@ -12,7 +12,8 @@ from scipy.optimize import brentq
 
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.privacy.accounting import Budget
-from torch_geometric_cgt.privacy.ledger import Entry, Ledger
+from torch_geometric_cgt.privacy.entries import Entry
+from torch_geometric_cgt.privacy.ledger import Ledger
 
 # Of the logarithm of the noise of the next build, relative to the last one.
 WIDEST, STEP, PRECISION = 8.0, 1.0, 0.01

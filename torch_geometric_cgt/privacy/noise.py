@@ -57,7 +57,7 @@ class Gaussian(Noise):
     r"""Gaussian noise on a vector whose sensitivity is an :math:`L_2` norm.
 
     It also describes discrete Gaussian noise on a grid that is much finer than
-    the noise, see :meth:`~torch_geometric_cgt.privacy.mechanisms.noisy_sums`.
+    the noise, see :meth:`~torch_geometric_cgt.privacy.Queries.sums`.
 
     Args:
         sigma (float): The standard deviation of each coordinate.

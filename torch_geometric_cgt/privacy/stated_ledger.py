@@ -10,8 +10,8 @@ from typing import Any
 
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.privacy.accounting import Budget
+from torch_geometric_cgt.privacy.entries import Loss, loss_interval, mixture_losses
 from torch_geometric_cgt.privacy.ledger import TOLERANCE, Ledger
-from torch_geometric_cgt.privacy.losses import Loss, loss_interval, mixture_losses
 from torch_geometric_cgt.privacy.noise import DiscreteGaussian, SampledGaussian
 from torch_geometric_cgt.utils.limits import (
     MAX_CHANGE,

@@ -12,9 +12,11 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from torch_geometric_cgt.errors import AnonymityError
 from torch_geometric_cgt.quantizer.kmeans_steps import centers_and_sizes, inertia_of, nearest_center
 from torch_geometric_cgt.quantizer.label_diversity import diversify
 from torch_geometric_cgt.utils.checks import as_labels, as_matrix, check_positive
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import work_dtype
 
 
@@ -95,6 +97,7 @@ class KAnonymousQuantizer(Quantizer):
     max_iter: int
     min_labels: int | None
     random_state: int
+    world: World | None = None
 
     sizes_: np.ndarray
     inertia_: float
@@ -107,7 +110,8 @@ class KAnonymousQuantizer(Quantizer):
         Args:
             X (torch.Tensor or numpy.ndarray): The dense rows, of shape
                 :obj:`[num_rows, num_features]`. Reduce sparse rows first, see
-                :meth:`~torch_geometric_cgt.quantizer.reduce_features`.
+                :meth:`~torch_geometric_cgt.quantizer.reduce_features`. With several processes,
+                the rows of this process.
             y (torch.Tensor or numpy.ndarray, optional): The label of each row, -1 where it has
                 none. Only used with :obj:`min_labels`. (default: :obj:`None`)
         """
@@ -115,14 +119,21 @@ class KAnonymousQuantizer(Quantizer):
             raise ValueError(
                 f"'X' must be dense (got layout '{X.layout}'): call 'reduce_features(x)' first"
             )
-        x = as_matrix(X).cpu()  # A quantizer moves what it needs to its device.
-        check_sizes(x.size(0), self.n_clusters, self.size_min)
+        world = self.world or World()
+        if world.size > 1 and len(X) == 0:  # more processes than rows
+            x = torch.as_tensor(X)
+        else:
+            x = as_matrix(X).cpu()  # A quantizer moves what it needs to its device.
+        num_rows = sum(world.gather(x.size(0)))
+        check_sizes(num_rows, self.n_clusters, self.size_min)
         check_positive('max_iter', self.max_iter)
         if not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
             raise ValueError(
                 f"'random_state' must be a non-negative integer (got {self.random_state!r})"
             )
         classes = None if y is None else as_labels(y, x.size(0))
+        if classes is not None and self.min_labels is not None and world.size > 1:
+            return self._fit_in_first(x, classes, world)
         check_diversity(classes, self.min_labels)
 
         labels, path, num_iter = self._cluster(x)
@@ -132,14 +143,35 @@ class KAnonymousQuantizer(Quantizer):
                 x, labels, classes, num_clusters, self.size_min, self.min_labels
             )
 
-        centers, sizes = centers_and_sizes(x, labels, num_clusters)
+        centers, sizes = centers_and_sizes(x, labels, num_clusters, world)
+        check_counts(sizes, num_rows, self.size_min)
         self.labels_ = labels.numpy()
         self.cluster_centers_ = centers.to(work_dtype(x.dtype)).numpy()
         self.sizes_ = sizes.numpy()
-        self.inertia_ = inertia_of(x, labels, centers)
+        self.inertia_ = sum(world.gather(inertia_of(x, labels, centers)))
         self.inertia_path_ = path
         self.n_iter_ = num_iter
         self.n_features_in_ = x.size(1)
+        return self
+
+    def _fit_in_first(self, x: Tensor, y: Tensor, world: World) -> KAnonymousQuantizer:
+        r"""Lets the first process cluster the rows of all processes. Rows are exchanged between
+        any two clusters for :obj:`min_labels`, which processes cannot do side by side.
+        """
+        everything = [x.size(0)] + [0] * (world.size - 1)
+        rows, counts = world.exchange(x, everything)
+        labels, _ = world.exchange(y, everything)
+
+        def fit_alone() -> dict[str, Any]:
+            alone = type(self)(**{**self.get_params(deep=False), 'world': None})
+            found = vars(alone.fit(rows, labels))
+            return {name: value for name, value in found.items() if name.endswith('_')}
+
+        for name, value in world.by_first(fit_alone).items():
+            setattr(self, name, value)
+        counts = world.first(counts)
+        first = sum(counts[: world.rank])
+        self.labels_ = self.labels_[first : first + x.size(0)]
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -177,6 +209,16 @@ def check_sizes(num_rows: int, n_clusters: int, size_min: int) -> None:
             f"'n_clusters' * 'size_min' must not exceed the number of rows, "
             f'{num_rows} (got {n_clusters} * {size_min} = {n_clusters * size_min}): '
             f"use at most {num_rows // size_min} clusters or a smaller 'size_min'"
+        )
+
+
+def check_counts(sizes: Tensor, num_rows: int, size_min: int) -> None:
+    r"""Checks the sizes of all clusters, counted over the rows of all processes."""
+    if int(sizes.sum()) != num_rows or int(sizes.min()) < size_min:
+        raise AnonymityError(
+            f'{int((sizes < size_min).sum())} of {sizes.numel()} clusters have fewer than '
+            f'{size_min} members (the smallest has {int(sizes.min())}), or not all of {num_rows} '
+            f'rows have a cluster ({int(sizes.sum())} have one)'
         )
 
 

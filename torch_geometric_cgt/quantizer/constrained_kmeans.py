@@ -8,21 +8,23 @@ from k_means_constrained import KMeansConstrained
 from torch import Tensor
 
 from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
+from torch_geometric_cgt.quantizer.cells import (
+    MIN_CELL_CLUSTERS,
+    refine_cell,
+    refine_cells,
+    split_into_cells,
+)
 from torch_geometric_cgt.quantizer.kmeans_steps import (
-    assign_by_flow,
-    assign_greedily,
     assign_recursively,
-    candidate_costs,
     centers_and_sizes,
     inertia_of,
-    standardize,
 )
+from torch_geometric_cgt.quantizer.shared_kmeans import SharedKMeans
 from torch_geometric_cgt.utils.checks import check_memory, check_positive
-from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, rows_per_block, work_dtype
+from torch_geometric_cgt.utils.devices import to_device
+from torch_geometric_cgt.utils.distributed import World
+from torch_geometric_cgt.utils.rows import BLOCK_ELEMENTS, work_dtype
 
-MIN_CELL_CLUSTERS = 8  # In smaller cells, rows have too few clusters to choose from.
-STEPS_PER_CELL = 2  # After two steps, new cells lower the inertia more than further steps.
-CELL_TOL = 1e-3
 # k-means-constrained rounds 1,000 times a distance to a 32-bit integer. Rows are scaled to this
 # radius, where these integers neither overflow nor lose relevant digits.
 RADIUS = 5e5
@@ -62,6 +64,9 @@ class FlowKMeans(KAnonymousQuantizer):
         device (str, optional): The device on which distances are computed. (default: :obj:`"cpu"`)
         callback (callable, optional): Called as :obj:`callback(step, total)` after each step.
             (default: :obj:`None`)
+        world (World, optional): The processes, if each of them calls :meth:`fit` with its own
+            rows. Centres, sizes and inertia are then those of the rows of all processes, and
+            :obj:`labels_` those of the rows of this process. (default: :obj:`None`)
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class FlowKMeans(KAnonymousQuantizer):
         random_state: int = 0,
         device: str = 'cpu',
         callback: Callable[[int, int], None] | None = None,
+        world: World | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.size_min = size_min
@@ -87,20 +93,23 @@ class FlowKMeans(KAnonymousQuantizer):
         self.random_state = random_state
         self.device = device
         self.callback = callback
+        self.world = world
 
     def _cluster(self, x: Tensor) -> tuple[Tensor, list[float], int]:
         check_positive('n_candidates', self.n_candidates)
         check_positive('cell_size', self.cell_size)
         device = torch.device(self.device)
         self._check_memory(x, device)
+        if self.world is not None and self.world.size > 1:
+            return self._cluster_shares(x, self.world)
         generator = torch.Generator().manual_seed(self.random_state)
 
         labels = assign_recursively(x, self.n_clusters, self.size_min, generator, device)
         if x.size(0) <= 2 * self.cell_size or self.n_clusters < 2 * MIN_CELL_CLUSTERS:
-            whole = x.to(device, work_dtype(x.dtype))
+            whole = to_device(x, device).to(work_dtype(x.dtype))
             labels, path = refine_cell(
                 whole,
-                labels.to(device),
+                to_device(labels, device),
                 self.n_clusters,
                 self.size_min,
                 self.n_candidates,
@@ -117,7 +126,16 @@ class FlowKMeans(KAnonymousQuantizer):
             cells, num_cells = split_into_cells(
                 centers.to(work_dtype(x.dtype)), sizes, self.cell_size, MIN_CELL_CLUSTERS, generator
             )
-            labels = self._refine(x, labels, cells, num_cells, device)
+            labels = refine_cells(
+                x,
+                labels,
+                cells,
+                num_cells,
+                self.size_min,
+                self.n_candidates,
+                self.cell_size,
+                device,
+            )
             centers, sizes = centers_and_sizes(x, labels, self.n_clusters)
             path.append(inertia_of(x, labels, centers))
             if self.callback is not None:
@@ -126,29 +144,29 @@ class FlowKMeans(KAnonymousQuantizer):
                 break
         return labels, path, len(path) - 1
 
-    def _refine(
-        self, x: Tensor, labels: Tensor, cells: Tensor, num_cells: int, device: torch.device
-    ) -> Tensor:
-        r"""Refines each cell on its own. Cells share neither rows nor clusters."""
-        cell_of_row = cells[labels]
-        order = cell_of_row.argsort(stable=True)
-        counts = torch.bincount(cell_of_row, minlength=num_cells).tolist()
-        out = labels.clone()
-        for rows in order.split(counts):
-            clusters, local = labels[rows].unique(return_inverse=True)
-            cell_x = x[rows].to(device, work_dtype(x.dtype))
-            refined, _ = refine_cell(
-                cell_x,
-                local.to(device),
-                clusters.numel(),
+    def _cluster_shares(self, x: Tensor, world: World) -> tuple[Tensor, list[float], int]:
+        r"""Clusters the rows of several processes, or lets the first one cluster few rows."""
+        counts = world.gather(x.size(0))
+        num_rows = sum(counts)
+        if num_rows > 2 * self.cell_size and self.n_clusters > 1:
+            solver = SharedKMeans(
+                world,
+                num_rows,
+                self.n_clusters,
                 self.size_min,
                 self.n_candidates,
-                STEPS_PER_CELL,
-                CELL_TOL,
-                4 * self.cell_size,
+                self.cell_size,
+                self.max_iter,
+                self.tol,
+                int(self.random_state),
+                torch.device(self.device),
             )
-            out[rows] = clusters[refined.cpu()]
-        return out
+            labels, path = solver(x, self.callback)
+            return labels, path, len(path) - 1
+        rows, _ = world.exchange(x, [x.size(0)] + [0] * (world.size - 1))
+        alone = type(self)(**{**self.get_params(deep=False), 'world': None})
+        labels, path, num_iter = world.by_first(lambda: alone._cluster(rows))
+        return labels.split(counts)[world.rank].clone(), path, num_iter
 
     def _check_memory(self, x: Tensor, device: torch.device) -> None:
         r"""Raises an error if the rows of the first split, or a cell and its arcs, do not fit."""
@@ -165,125 +183,6 @@ class FlowKMeans(KAnonymousQuantizer):
             "reduce the features first or lower 'cell_size'",
             device,
         )
-
-
-def split_into_cells(
-    centers: Tensor, sizes: Tensor, cell_size: int, min_clusters: int, generator: torch.Generator
-) -> tuple[Tensor, int]:
-    r"""Groups clusters into cells of neighbours with about :obj:`cell_size` rows each.
-
-    Cells are cut in two recursively, across the line through two random centres, at a random
-    place near the middle. Cuts differ between calls, so that clusters on two sides of a boundary
-    soon share a cell.
-
-    Args:
-        centers (torch.Tensor): The centres, of shape :obj:`[num_clusters, num_features]`.
-        sizes (torch.Tensor): The number of rows in each cluster.
-        cell_size (int): The largest number of rows in a cell.
-        min_clusters (int): The least number of clusters in a cell, whatever its number of rows.
-        generator (torch.Generator): The source of randomness, on the CPU.
-
-    Returns:
-        The cell of each cluster, and the number of cells.
-    """
-    cells = torch.empty(centers.size(0), dtype=torch.long)
-    stack = [torch.arange(centers.size(0))]
-    done = 0
-    while stack:
-        part = stack.pop()
-        if int(sizes[part].sum()) <= cell_size or part.numel() < 2 * min_clusters:
-            cells[part] = done
-            done += 1
-            continue
-        local = centers[part]
-        pair = torch.randint(part.numel(), (2,), generator=generator)
-        share = 0.35 + 0.3 * float(torch.rand(1, generator=generator))
-        cut = min(max(round(share * part.numel()), min_clusters), part.numel() - min_clusters)
-        order = (local @ (local[pair[0]] - local[pair[1]])).argsort(stable=True)
-        stack.append(part[order[:cut]])
-        stack.append(part[order[cut:]])
-    return cells, done
-
-
-def refine_cell(
-    x: Tensor,
-    labels: Tensor,
-    num_clusters: int,
-    size_min: int,
-    num_candidates: int,
-    max_iter: int,
-    tol: float,
-    max_flow_rows: int,
-    callback: Callable[[int, int], None] | None = None,
-) -> tuple[Tensor, list[float]]:
-    r"""Improves an assignment whose clusters all have at least :obj:`size_min` rows.
-
-    Each step assigns all rows at once, by a flow or, in large cells, greedily. It is taken only if
-    it lowers the inertia.
-
-    Args:
-        x (torch.Tensor): The rows of the cell, of shape :obj:`[num_rows, num_features]`.
-        labels (torch.Tensor): The present cluster of each row.
-        num_clusters (int): The number of clusters in the cell.
-        size_min (int): The minimum size.
-        num_candidates (int): How many other clusters a row may move to in one step.
-        max_iter (int): The largest number of steps.
-        tol (float): Stop when a step lowers the inertia by less than this share of it.
-        max_flow_rows (int): With more rows, they are assigned greedily instead of by a flow.
-        callback (callable, optional): Called as :obj:`callback(step, total)` after each step.
-            (default: :obj:`None`)
-
-    Returns:
-        The new assignment, and the inertia before and after each step.
-    """
-    scaled, offset, scale = standardize(x)
-    total = _total_inertia(x, offset)
-    centers, sizes = centers_and_sizes(x, labels, num_clusters)
-    explained = _explained_inertia(centers, sizes, offset)
-    path = [max(total - explained, 0.0)]
-    if num_clusters == 1:
-        return labels, path
-
-    for step in range(max_iter):
-        # Costs by Hartigan's rule hold for one move at a time. Where all moves together raise the
-        # inertia, costs by Lloyd's rule cannot.
-        for correct in (True, False):
-            local = ((centers - offset) * scale).to(scaled.dtype)
-            if x.size(0) > max_flow_rows:
-                proposal = assign_greedily(scaled, local, torch.full_like(sizes, size_min))
-            else:
-                clusters, costs = candidate_costs(
-                    scaled, labels, local, num_candidates, sizes, correct
-                )
-                choice = assign_by_flow(
-                    clusters.cpu().numpy(), costs.double().cpu().numpy(), num_clusters, size_min
-                )
-                proposal = torch.from_numpy(choice).to(x.device)
-            new_centers, new_sizes = centers_and_sizes(x, proposal, num_clusters)
-            new_explained = _explained_inertia(new_centers, new_sizes, offset)
-            # The inertia must fall by more than the rounding error of float64.
-            if new_explained - explained > max(1e-9 * path[-1], 1e-12 * total):
-                break
-        else:
-            return labels, path
-        labels, centers, sizes, explained = proposal, new_centers, new_sizes, new_explained
-        path.append(max(total - explained, 0.0))
-        if callback is not None:
-            callback(step + 1, max_iter)
-        if path[-2] - path[-1] < tol * path[-2]:
-            break
-    return labels, path
-
-
-def _total_inertia(x: Tensor, offset: Tensor) -> float:
-    r"""The inertia of all rows around their common mean."""
-    step = rows_per_block(x.size(1))
-    return sum(float((block.double() - offset).square_().sum()) for block in x.split(step))
-
-
-def _explained_inertia(centers: Tensor, sizes: Tensor, offset: Tensor) -> float:
-    r"""The part of the total inertia between the clusters; the inertia within them is the rest."""
-    return float(((centers - offset).square().sum(dim=1) * sizes).sum())
 
 
 class ConstrainedKMeans(KAnonymousQuantizer):

@@ -10,6 +10,8 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from torch import Tensor
 
 from torch_geometric_cgt.utils.checks import as_labels, check_memory, check_positive
+from torch_geometric_cgt.utils.devices import to_device
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import (
     BLOCK_ELEMENTS,
     rank_among_equals,
@@ -27,7 +29,7 @@ SAMPLE_ROWS = 256 * NUM_PARTS  # Enough rows to place the parts; all rows are th
 COST_STEPS = 2**30
 
 
-def cluster_means(x: Tensor, labels: Any, num_clusters: int) -> Tensor:
+def cluster_means(x: Tensor, labels: Any, num_clusters: int, world: World | None = None) -> Tensor:
     r"""Returns the mean row of each cluster as a dense tensor of shape
     :obj:`[num_clusters, num_features]`, in the type of :obj:`x`.
 
@@ -37,15 +39,18 @@ def cluster_means(x: Tensor, labels: Any, num_clusters: int) -> Tensor:
         x (torch.Tensor): The features, dense or sparse (COO, CSR), of any floating type.
         labels (torch.Tensor or numpy.ndarray): The cluster of each row.
         num_clusters (int): The number of clusters, each of which needs at least one row.
+        world (World, optional): The processes, if each of them holds some of the rows.
+            (default: :obj:`None`)
     """
+    world = world or World()
     check_positive('num_clusters', num_clusters)
     if x.dim() != 2:
         raise ValueError(f"'x' must have two dimensions (got shape {list(x.shape)})")
     labels = as_labels(labels, x.size(0), 'labels', lowest=0)
-    if labels.numel() == 0 or int(labels.max()) >= num_clusters:
-        top = int(labels.max()) if labels.numel() > 0 else None
+    top = int(labels.max()) if labels.numel() > 0 else None
+    if (top is None and world.size == 1) or (top is not None and top >= num_clusters):
         raise ValueError(f"'labels' must lie below 'num_clusters' = {num_clusters} (got {top})")
-    empty = int((torch.bincount(labels, minlength=num_clusters) == 0).sum())
+    empty = int((world.sum(torch.bincount(labels, minlength=num_clusters)) == 0).sum())
     if empty > 0:
         raise ValueError(
             f'every cluster needs a row to have a mean (got {empty} empty of '
@@ -57,17 +62,21 @@ def cluster_means(x: Tensor, labels: Any, num_clusters: int) -> Tensor:
         "lower 'num_clusters'",
         x.device,
     )
-    means, _ = centers_and_sizes(x, labels.to(x.device), num_clusters)
+    means, _ = centers_and_sizes(x, labels.to(x.device), num_clusters, world)
     return means.to(x.dtype) if x.is_floating_point() else means
 
 
-def centers_and_sizes(x: Tensor, labels: Tensor, num_clusters: int) -> tuple[Tensor, Tensor]:
+def centers_and_sizes(
+    x: Tensor, labels: Tensor, num_clusters: int, world: World | None = None
+) -> tuple[Tensor, Tensor]:
     r"""Returns the means (:obj:`float64`) and the sizes of the clusters, without any check.
 
     Args:
         x (torch.Tensor): The rows, dense or sparse (COO, CSR).
         labels (torch.Tensor): The cluster of each row.
         num_clusters (int): The number of clusters, none of them empty.
+        world (World, optional): The processes, if each of them holds some of the rows.
+            (default: :obj:`None`)
     """
     num_features = x.size(1)
     total = torch.zeros(num_clusters, num_features, dtype=torch.float64, device=x.device)
@@ -79,9 +88,24 @@ def centers_and_sizes(x: Tensor, labels: Tensor, num_clusters: int) -> tuple[Ten
             row, col = block._indices()
             entry = cluster[row] * num_features + col
             total.view(-1).index_add_(0, entry, block._values().double())
-    sizes = torch.bincount(labels, minlength=num_clusters)
+    sizes = cluster_sizes(labels, num_clusters)
+    if world is not None:
+        total, sizes = world.sum(total), world.sum(sizes)
     total /= sizes.unsqueeze(1)
     return total, sizes
+
+
+def cluster_sizes(labels: Tensor, num_clusters: int) -> Tensor:
+    r"""Returns the number of rows of each cluster.
+
+    Args:
+        labels (torch.Tensor): The cluster of each row.
+        num_clusters (int): The number of clusters.
+    """
+    if labels.device.type == 'cpu':
+        return torch.bincount(labels, minlength=num_clusters)
+    # The host would wait for a GPU, of which bincount reads the largest label.
+    return labels.new_zeros(num_clusters).index_add_(0, labels, torch.ones_like(labels))
 
 
 def inertia_of(x: Tensor, labels: Tensor, centers: Tensor) -> float:
@@ -107,8 +131,8 @@ def standardize(x: Tensor) -> tuple[Tensor, Tensor, float]:
         that they were then multiplied with.
     """
     offset = x.mean(dim=0, dtype=torch.float64)
-    reach = float((x.max(dim=0).values - offset).abs().max())
-    reach = max(reach, float((x.min(dim=0).values - offset).abs().max()))
+    above, below = x.max(dim=0).values - offset, x.min(dim=0).values - offset
+    reach = float(torch.maximum(above.abs().max(), below.abs().max()))
     scale = 1.0 / reach if reach > 0.0 else 1.0
     return (x - offset.to(x.dtype)).mul_(scale), offset, scale
 
@@ -200,10 +224,10 @@ def assign_recursively(
             labels[rows] = done
             done += 1
             continue
-        z, _, _ = standardize(x[rows].to(device, work_dtype(x.dtype)))  # [R, F]
-        centers, sizes = _k_means(z, min(NUM_PARTS, m), generator)
-        share = _apportion(sizes, m)
-        part = assign_greedily(z, centers, share * size_min).cpu()
+        z, _, _ = standardize(to_device(x[rows], device).to(work_dtype(x.dtype)))  # [R, F]
+        centers, sizes = k_means(z, min(NUM_PARTS, m), generator)
+        share = apportion(sizes.cpu(), m)
+        part = assign_greedily(z, centers, to_device(share * size_min, device)).cpu()
         order = part.argsort(stable=True)
         counts = torch.bincount(part, minlength=centers.size(0)).tolist()
         stack.extend(zip(rows[order].split(counts), share.tolist(), strict=True))
@@ -228,7 +252,7 @@ def assign_greedily(x: Tensor, centers: Tensor, size_min: Tensor) -> Tensor:
     nearest = [squared_distance(block, centers).min(dim=1) for block in x.split(step)]
     labels = torch.cat([choice.indices for choice in nearest])
     dist = torch.cat([choice.values for choice in nearest])
-    sizes = torch.bincount(labels, minlength=num_clusters)
+    sizes = cluster_sizes(labels, num_clusters)
 
     for cluster in (sizes - size_min).argsort(stable=True).tolist():
         lacking = int(size_min[cluster] - sizes[cluster])
@@ -246,7 +270,7 @@ def assign_greedily(x: Tensor, centers: Tensor, size_min: Tensor) -> Tensor:
         allowed = rank_among_equals(labels[rows[order]]) < spare[labels[rows[order]]]
         chosen = order[allowed][:lacking]
         moved = rows[chosen]
-        sizes -= torch.bincount(labels[moved], minlength=num_clusters)
+        sizes -= cluster_sizes(labels[moved], num_clusters)
         sizes[cluster] += lacking
         labels[moved] = cluster
         dist[moved] = new_dist[chosen]
@@ -354,23 +378,24 @@ def assign_by_flow(
     return clusters[row, flow.argmax(axis=1)]
 
 
-def _k_means(
+def k_means(
     x: Tensor, num_clusters: int, generator: torch.Generator, max_iter: int = 6
 ) -> tuple[Tensor, Tensor]:
     r"""Plain k-means on a sample (k-means++ start), for centres and sizes only."""
     if x.size(0) > SAMPLE_ROWS:
-        x = x[torch.randint(x.size(0), (SAMPLE_ROWS,), generator=generator).to(x.device)]
-    centers = x[torch.randint(x.size(0), (1,), generator=generator).to(x.device)]
+        sample = torch.randint(x.size(0), (SAMPLE_ROWS,), generator=generator)
+        x = x[to_device(sample, x.device)]
+    centers = x[to_device(torch.randint(x.size(0), (1,), generator=generator), x.device)]
     dist = squared_distance(x, centers).view(-1)
-    for _ in range(num_clusters - 1):
-        draw = torch.rand(1, generator=generator, dtype=torch.float64).to(x.device)
+    draws = torch.rand(num_clusters - 1, generator=generator, dtype=torch.float64)
+    for draw in to_device(draws, x.device).split(1):
         mass = dist.double().cumsum(0)
         pick = torch.searchsorted(mass, draw * mass[-1]).clamp(max=x.size(0) - 1)
         centers = torch.cat([centers, x[pick]])
         dist = torch.minimum(dist, squared_distance(x, x[pick]).view(-1))
     for _ in range(max_iter):
         labels = squared_distance(x, centers).argmin(dim=1)
-        sizes = torch.bincount(labels, minlength=num_clusters)
+        sizes = cluster_sizes(labels, num_clusters)
         total = torch.zeros_like(centers).index_add_(0, labels, x)
         centers = torch.where(
             (sizes > 0).unsqueeze(1), total / sizes.clamp(min=1).unsqueeze(1), centers
@@ -378,7 +403,7 @@ def _k_means(
     return centers, sizes
 
 
-def _apportion(sizes: Tensor, total: int) -> Tensor:
+def apportion(sizes: Tensor, total: int) -> Tensor:
     r"""Shares out :obj:`total` clusters in proportion to :obj:`sizes`, at least one to each."""
     quota = sizes.double() / sizes.sum() * (total - sizes.numel())
     share = quota.floor().long()

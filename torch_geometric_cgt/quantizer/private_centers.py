@@ -8,10 +8,10 @@ import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from torch_geometric_cgt.privacy.mechanisms import clip_rows, noisy_means, row_norms
-from torch_geometric_cgt.privacy.queries import Queries
+from torch_geometric_cgt.privacy.queries import Queries, noisy_means
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
 from torch_geometric_cgt.quantizer.private_kmeans_plan import PrivateKMeansPlan
+from torch_geometric_cgt.utils.rows import clip_rows, row_norms
 
 # Names of ledger entries.
 PREFIXES, MEAN, LEAVES = 'prefix counts', 'sum of all rows', 'prefix sums'

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from torch_geometric_cgt.privacy.accounting import Budget
 from torch_geometric_cgt.privacy.ledger import Ledger
-from torch_geometric_cgt.privacy.mechanisms import row_norms
 from torch_geometric_cgt.privacy.queries import Queries
 from torch_geometric_cgt.quantizer.base import Quantizer
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows, random_projection, unit_rows
@@ -28,6 +27,7 @@ from torch_geometric_cgt.quantizer.private_kmeans_plan import (
     plan_clustering,
 )
 from torch_geometric_cgt.utils.checks import as_labels, as_matrix, check_positive
+from torch_geometric_cgt.utils.rows import row_norms
 
 SPACES = ('features', 'projected')
 LOG_NORMS = (-32.0, 32.0)  # The range in which log2 of the median length is searched.

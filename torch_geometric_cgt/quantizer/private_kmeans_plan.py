@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch_geometric_cgt.errors import BudgetError, LedgerError
 from torch_geometric_cgt.privacy.accounting import Budget
-from torch_geometric_cgt.privacy.ledger import Entry
+from torch_geometric_cgt.privacy.entries import Entry
 from torch_geometric_cgt.privacy.noise import Gaussian
 from torch_geometric_cgt.privacy.units import HISTOGRAM, ONE_COUNT, SUMS
 

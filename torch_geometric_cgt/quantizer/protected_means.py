@@ -20,6 +20,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.quantizer.kmeans_steps import cluster_means
 from torch_geometric_cgt.utils.checks import as_labels, check_positive
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import csr_matrix, row_blocks, rows_per_block, to_csr
 
 NEIGHBORHOOD = 4  # clusters with consecutive numbers, which `Quantize` gives to similar ones
@@ -35,7 +36,7 @@ class FeatureScales(NamedTuple):
     scale: Tensor  # [F] a power of two
 
 
-def feature_scales(x: Tensor) -> FeatureScales:
+def feature_scales(x: Tensor, world: World | None = None) -> FeatureScales:
     r"""Finds the usual range of each feature.
 
     If at least a tenth of the rows are zero, or if the matrix is sparse, zero means that a node
@@ -46,8 +47,11 @@ def feature_scales(x: Tensor) -> FeatureScales:
 
     Args:
         x (torch.Tensor): The features, dense or sparse (COO, CSR), ``[N, F]``.
+        world (World, optional): The processes, if each of them holds some of the rows.
+            (default: :obj:`None`)
     """
-    num_rows, num_features = x.shape
+    world = world or World()
+    num_rows, num_features = sum(world.gather(x.size(0))), x.size(1)
     sums = torch.zeros(4, num_features, dtype=torch.float64, device=x.device)
     count, total, reach, square = sums  # views
     for _, _, block in row_blocks(x, rows_per_block(2 * num_features)):
@@ -63,6 +67,7 @@ def feature_scales(x: Tensor) -> FeatureScales:
             total.index_add_(0, col, value)
             reach.index_add_(0, col, value.abs())
             square.index_add_(0, col, value.square())
+    world.sum(sums)
     mean = total / num_rows
     spread = (square / num_rows - mean.square()).clamp(min=0.0).sqrt()
     absent = count <= (1 - MIN_ABSENT) * num_rows
@@ -81,6 +86,7 @@ def protected_means(
     num_clusters: int,
     min_support: int | None = None,
     step: float | None = None,
+    world: World | None = None,
 ) -> Tensor:
     r"""Returns the protected mean row of each cluster, of shape :obj:`[num_clusters,
     num_features]`, in the type of :obj:`x`.
@@ -100,24 +106,26 @@ def protected_means(
             in scales of the feature, see :meth:`feature_scales`. It is a quarter of this for means
             of neighbourhoods, which have four times as many members. Values further than two
             scales from the centre are clipped. (default: :obj:`None`)
+        world (World, optional): The processes, if each of them holds some of the rows.
+            (default: :obj:`None`)
     """
     if min_support is not None:
         check_positive('min_support', min_support)
     if step is not None and not 0 < step <= 1:
         raise ValueError(f"'step' must be above 0 and at most 1 (got {step})")
     labels = as_labels(labels, x.size(0), 'labels', lowest=0).to(x.device)
-    scales = None if step is None else feature_scales(x)
+    scales = None if step is None else feature_scales(x, world)
     clipped = x if scales is None else _clipped(x, scales)
     grid = None if scales is None or step is None else step * scales.scale
-    means = _rounded(cluster_means(clipped, labels, num_clusters), grid)
+    means = _rounded(cluster_means(clipped, labels, num_clusters, world), grid)
     if min_support is None:
         return means
     group = neighborhood(num_clusters).to(x.device)
     num_groups, of_group = int(group.max()) + 1, group[labels]
-    wide = cluster_means(clipped, of_group, num_groups)
+    wide = cluster_means(clipped, of_group, num_groups, world)
     wide = _rounded(wide, None if grid is None else grid / NEIGHBORHOOD)
-    wide = wide.masked_fill(value_support(x, of_group, num_groups) < min_support, 0.0)
-    is_rare = value_support(x, labels, num_clusters) < min_support
+    wide = wide.masked_fill(value_support(x, of_group, num_groups, world) < min_support, 0.0)
+    is_rare = value_support(x, labels, num_clusters, world) < min_support
     return torch.where(is_rare, wide[group], means)
 
 
@@ -152,7 +160,7 @@ def _rounded(means: Tensor, grid: Tensor | None) -> Tensor:
     return (torch.floor(means.double() / grid + 0.5 + TIE) * grid).to(means.dtype)
 
 
-def value_support(x: Tensor, labels: Any, num_clusters: int) -> Tensor:
+def value_support(x: Tensor, labels: Any, num_clusters: int, world: World | None = None) -> Tensor:
     r"""Returns the number of members of each cluster who have a non-zero value of each feature,
     :obj:`int64` of shape :obj:`[num_clusters, num_features]`.
 
@@ -160,6 +168,8 @@ def value_support(x: Tensor, labels: Any, num_clusters: int) -> Tensor:
         x (torch.Tensor): The features, dense or sparse (COO, CSR).
         labels (torch.Tensor or numpy.ndarray): The cluster of each row.
         num_clusters (int): The number of clusters.
+        world (World, optional): The processes, if each of them holds some of the rows.
+            (default: :obj:`None`)
     """
     labels = as_labels(labels, x.size(0), 'labels', lowest=0).to(x.device)
     num_features = x.size(1)
@@ -171,7 +181,7 @@ def value_support(x: Tensor, labels: Any, num_clusters: int) -> Tensor:
             row, col = block._indices()[:, block._values() != 0]
         entry = labels[start:stop][row] * num_features + col
         count.index_add_(0, entry, torch.ones_like(entry))
-    return count.view(num_clusters, num_features)
+    return (world or World()).sum(count).view(num_clusters, num_features)
 
 
 def _clipped(x: Tensor, scales: FeatureScales) -> Tensor:

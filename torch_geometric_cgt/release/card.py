@@ -16,15 +16,8 @@ from torch_geometric_cgt.privacy import Budget, Entry
 from torch_geometric_cgt.privacy.ledger import RELATIONS, TOLERANCE
 from torch_geometric_cgt.privacy.stated_ledger import read_ledger
 from torch_geometric_cgt.privacy.units import CappedSample
-from torch_geometric_cgt.release.wording import (
-    DP,
-    K_ANONYMITY,
-    NEWEST,
-    PRIVATE_CLUSTERS,
-    STATEMENTS,
-    Statement,
-    state,
-)
+from torch_geometric_cgt.release.statements import STATEMENTS, Statement, state
+from torch_geometric_cgt.release.wording import DP, K_ANONYMITY, NEWEST, PRIVATE_CLUSTERS
 from torch_geometric_cgt.version import __version__
 
 GROUPS = (
@@ -57,7 +50,15 @@ FIELDS = {  # the fields of each mechanism, in the order of the file
     ),
 }
 PLANNED = 3  # the first format whose private plans can be recomputed
-OPTIONAL = ('min_support', 'min_value_support', 'rounding', 'max_degree', 'edges')  # if set
+OPTIONAL = (  # if set
+    'min_support',
+    'min_value_support',
+    'rounding',
+    'max_degree',
+    'edges',
+    'generator',
+    'copies_trees',
+)
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,10 @@ class Card:
             number of their values and, for k-anonymity, the requested and the
             smallest number of nodes behind a value; :obj:`None` without edge
             values.
+        generator (str, optional): The generator of the trees; :obj:`None` for CGT
+            and for private models.
+        copies_trees (bool, optional): Whether the generator releases whole
+            computation graphs of the source.
         format (int, optional): The format of the release. Each format has its
             own wording. (default: the newest)
     """
@@ -145,6 +150,8 @@ class Card:
     public: dict[str, str] | None = None
     max_degree: int | None = None
     edges: dict[str, Any] | None = None
+    generator: str | None = None
+    copies_trees: bool | None = None
     format: int = NEWEST
 
     def __post_init__(self) -> None:

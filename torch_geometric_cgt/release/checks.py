@@ -117,6 +117,25 @@ def names(name: str, value: Any) -> None:
         text(name, each)
 
 
+def check_class_names(value: Any, num_classes: int) -> None:
+    r"""Checks that a value is a list with one name for each label, and that no two
+    labels have the same.
+
+    Args:
+        value (list[str]): The names.
+        num_classes (int): The number of labels.
+    """
+    if not isinstance(value, list) or len(value) != num_classes:
+        raise ValueError(
+            f"'class_names' of the card must be a list of {num_classes} names, one for each label "
+            f'(got {value!r:.60})'
+        )
+    for each in value:
+        stated('class_names', each)
+    if len(set(value)) < len(value):
+        raise ValueError(f"'class_names' of the card must differ (got {value!r:.60})")
+
+
 CARD: dict[str, Check] = {
     'created': text,
     'num_trees': integer(1),
@@ -192,6 +211,8 @@ def check_card(card: dict[str, Any]) -> None:
     if 'not_carried' in card['source']:
         names('not_carried', card['source']['not_carried'])
     _check_terms(card.get('terms', {}))
+    if 'class_names' in card:
+        check_class_names(card['class_names'], card['num_classes'])
     for name, version in card['versions'].items():
         text('versions', name)
         text(name, version)

@@ -9,7 +9,7 @@ import torch
 from torch_geometric_cgt.data import EdgeForm, EdgeValues, TreeShape
 from torch_geometric_cgt.release.checks import integer
 from torch_geometric_cgt.release.wording import DP
-from torch_geometric_cgt.transforms.edge_grid import EdgeGrid, check_bounds
+from torch_geometric_cgt.transforms.edge_codebook import EdgeGrid, check_bounds
 from torch_geometric_cgt.utils.limits import MAX_EDGE_COLUMNS
 from torch_geometric_cgt.utils.untrusted import TensorSpec
 

@@ -1,10 +1,13 @@
-r"""Writers of a forest in the formats of other programs. None of them needs that program."""
+r"""Writers of a forest in the formats of other programs, from its columns of nodes, edges, trees
+and codebook. None of them needs the other program.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,14 +15,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
 
 from torch_geometric_cgt.errors import UnsupportedError
-from torch_geometric_cgt.release.forest_tables import Columns, ForestTables, forest_of
 from torch_geometric_cgt.release.release import Release
 from torch_geometric_cgt.utils.checks import check_memory
 
 BLOCK_ROWS = 1 << 16
 BYTES_PER_NODE = 100  # of a forest without its features: edges, masks and temporary tensors
+Columns = dict[str, NDArray]
+NO_NODE = -1  # token of a null slot
 
 
 def write_pyg(folder: Path, release: Release) -> None:
@@ -161,3 +167,79 @@ def _arrow_column(arrow: ModuleType, value: NDArray) -> Any:
     if value.ndim == 1:
         return arrow.array(value)
     return arrow.FixedSizeListArray.from_arrays(arrow.array(value.reshape(-1)), value.shape[1])
+
+
+@dataclass(frozen=True)
+class ForestTables:
+    r"""A release as tables of NumPy columns. A column has one value or one
+    vector per row.
+
+    Args:
+        nodes (dict): The tree and the slot of each node, and all node
+            attributes of the forest apart from its features, which are
+            ``codebook['x'][nodes['cluster']]``.
+        edges (dict): The child (:obj:`source`) and the parent
+            (:obj:`target`) of each edge, and all edge attributes.
+        trees (dict): The label, the split code and the tokens of each tree;
+            :obj:`-1` marks a null slot.
+        codebook (dict): The feature vector of each token.
+        projection (dict): One row per feature of the source, if the codebook
+            is projected; otherwise empty.
+    """
+
+    nodes: Columns
+    edges: Columns
+    trees: Columns
+    codebook: Columns
+    projection: Columns
+
+    @classmethod
+    def of(cls, release: Release) -> ForestTables:
+        r"""Converts a release.
+
+        Args:
+            release (Release): The release.
+        """
+        trees = release.trees
+        data = trees.to_data(release.codebook[:, :0])  # features follow from clusters
+        slot = trees.forest().slot
+        nodes = {'tree': slot // trees.shape.num_slots, 'slot': slot % trees.shape.num_slots}
+        nodes |= {name: v for name, v in data.to_dict().items() if _is_column(data, name, 'node')}
+        source, target = data.edge_index
+        edges = {'source': source, 'target': target}
+        edges |= {name: v for name, v in data.to_dict().items() if _is_column(data, name, 'edge')}
+        tokens = trees.tokens.int().masked_fill(~trees.real, NO_NODE)
+        rows = {'tree': torch.arange(len(trees)), 'y': trees.y, 'split': trees.split}
+        projection = {} if release.projection is None else {'row': release.projection}
+        return cls(
+            nodes=_columns({'node': torch.arange(slot.numel()), **nodes}),
+            edges=_columns(edges),
+            trees=_columns({**rows, 'tokens': tokens}),
+            codebook=_columns({'token': torch.arange(trees.num_tokens), 'x': release.codebook}),
+            projection=_columns(projection),
+        )
+
+
+def forest_of(release: Release) -> Data:
+    r"""The forest of a release as one graph with features.
+
+    Args:
+        release (Release): The release.
+    """
+    return release.trees.to_data(release.codebook)
+
+
+def _is_column(data: Data, name: str, kind: str) -> bool:
+    is_attribute = data.is_node_attr(name) if kind == 'node' else data.is_edge_attr(name)
+    return is_attribute and name not in ('x', 'edge_index')
+
+
+def _columns(tensors: dict[str, Tensor]) -> Columns:
+    return {name: _array(value) for name, value in tensors.items()}
+
+
+def _array(value: Tensor) -> NDArray:
+    value = value.detach().cpu()
+    if value.dtype == torch.bfloat16:  # NumPy has no such type; float32 holds all its values
+        value = value.float()
+    return np.ascontiguousarray(value.numpy())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch_geometric_cgt.release.release import Release
-from torch_geometric_cgt.release.terms import Terms
+from torch_geometric_cgt.release.terms import Terms, class_name_lines
 
 USES = {  # how to read each format
     'pyg': """import torch
@@ -100,6 +100,7 @@ def describe_export(release: Release, origin: Origin) -> str:
     promises = '\n'.join(f'- {sentence}' for sentence in privacy.guaranteed)
     limits = '\n'.join(f'- {sentence}' for sentence in privacy.not_guaranteed)
     terms = '\n'.join(origin.terms.lines()) or 'None are stated.'
+    class_names = '\n'.join(class_name_lines(card))
     return f"""# Synthetic substitute of {card['source']['name']}
 
 {card['num_trees']:,} synthetic computation graphs with {card['num_features']:,} features and
@@ -116,7 +117,7 @@ only. The features of a node are the row `cluster` of the codebook.
 
 {terms}
 
-## What is guaranteed
+{class_names}## What is guaranteed
 
 Unit: {privacy.unit}. In short: {privacy.summary}.
 

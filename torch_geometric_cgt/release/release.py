@@ -1,4 +1,4 @@
-r"""The release: the part of a build that may be published, its files, and the cache of builds."""
+r"""The release: the part of a build that may be published, and its files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import EdgeValues, TokenTrees, TreeShape
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
-from torch_geometric_cgt.models import TREE_MODELS, TransformerModel
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
-from torch_geometric_cgt.privacy.queries import from_tensors, to_tensors
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
 from torch_geometric_cgt.release.card import K_ANONYMITY, Card, check_private_card
 from torch_geometric_cgt.release.checks import check_card, check_groups, tensor_specs
@@ -28,10 +26,10 @@ from torch_geometric_cgt.release.edge_facts import (
     edge_specs,
     form_of,
 )
+from torch_geometric_cgt.release.generator_facts import check_generator_facts
 from torch_geometric_cgt.release.signature import SUFFIX, PublicKey, sign, verify_signature
-from torch_geometric_cgt.release.terms import Terms
+from torch_geometric_cgt.release.terms import Terms, class_name_lines
 from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
-from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.files import (
     atomic_folder,
     check_sealed_files,
@@ -52,9 +50,6 @@ from torch_geometric_cgt.version import __version__
 
 TENSORS, CARD, README = 'release.safetensors', 'card.json', 'README.md'
 SIGNATURE = f'{CARD}{SUFFIX}'
-PRIVATE_TENSORS, PRIVATE_CARD = 'private.safetensors', 'private.json'
-EDGE_CLUSTER = 'edge_cluster'
-ANSWERS, STEPS = 'answers', 'steps'  # of a private build: answers to queries, steps of DP-SGD
 # What computing with the numbers of an altered card can raise.
 REFUSED = (
     ArithmeticError,
@@ -244,6 +239,7 @@ def read_release(
     try:
         check_card(card)
         check_edge_facts(card)
+        check_generator_facts(card)
         specs = tensor_specs(card) | edge_specs(card)
     except REFUSED as error:
         raise CorruptFileError(_inconsistent(folder, error)) from error
@@ -312,30 +308,14 @@ def describe(release: Release) -> str:
         names = ', '.join(f'`{name}`' for name in source['not_carried'])
         lost = f'\nThese attributes of the source are not carried over: {names}.\n'
     edges = '' if source['num_edges'] is None else f'{source["num_edges"]:,} edges, '
-    codebook, origin = 'the mean feature vector of each group', 'not copied from it'
-    if privacy.k_reached == 1:
-        origin = 'but their feature vectors can be those of single nodes of it'
-    if privacy.rounding is not None:
-        codebook = 'the rounded mean feature vector of each group'
-    if privacy.mechanism != K_ANONYMITY:
-        codebook, origin = 'the noisy mean feature vector of each group', 'not copied from it'
     stated = Terms.of(card).lines()
     terms = '\n'.join(['## Terms', '', *stated, '', '']) if stated else ''
-    projection = ''
-    if release.projection is not None:
-        projection = ', `projection` (features times this matrix are in the space of the codebook)'
-    edge_files = ''
-    if release.trees.edge_values is not None:
-        names = ' and '.join(f'`{name}`' for name in release.trees.edge_values.form.names)
-        edge_files = (
-            f', `edge_tokens` (the row of `edge_codebook` for the edge of each slot to its parent, '
-            f'{len(release.trees.edge_values)} where there is none), `edge_codebook` ({names})'
-        )
+    class_names = '\n'.join(class_name_lines(card))
     return f"""# Synthetic substitute of {source['name']}
 
 {card['num_trees']:,} synthetic computation graphs, made on {card['created']} from a graph with
 {source['num_nodes']:,} nodes, {edges}{source['num_features']:,} features
-and {source['num_classes']} labels. They were drawn from a model of that graph, {origin}.
+and {source['num_classes']} labels. They were drawn from a model of that graph, {_origin(privacy)}.
 {lost}
 ```python
 from torch_geometric_cgt import SyntheticCGTDataset
@@ -354,11 +334,9 @@ Unit: {privacy.unit}. In short: {privacy.summary}.
 
 {limits}
 
-{terms}## Files
+{terms}{class_names}## Files
 
-- `{TENSORS}`: `tokens` [{card['num_trees']}, {release.trees.shape.num_slots}] (the group of each
-  breadth-first slot, {card['num_tokens']} where there is no node), `y` (labels), `split` (1 train,
-  2 validation, 4 test), `codebook` ({codebook}){projection}{edge_files}.
+- `{TENSORS}`: {_tensors(release)}.
 - `{CARD}`: the facts on this page for programs, with checksums of all files.
 
 ## Parameters
@@ -371,77 +349,32 @@ Unit: {privacy.unit}. In short: {privacy.summary}.
 """
 
 
-def write_cache(folder: Path, source: Source, config: BuildConfig, build: Build) -> None:
-    r"""Writes a build atomically.
-
-    Args:
-        folder (Path): The folder to write.
-        source (Source): The checked source graph.
-        config (BuildConfig): All parameters of the build.
-        build (Build): The build.
-    """
-    assert build.model is not None and build.cluster is not None
-    history: dict[str, Any] = {
-        'form': build.model.name,
-        'generator': build.model.config(),
-        'fit': build.history,
-    }
-    tensors = {f'model.{name}': value for name, value in build.model.state_dict().items()}
-    for stage, answers in build.answers.items():
-        kept, facts = to_tensors(answers, f'{ANSWERS}.{stage}')
-        tensors |= kept
-        history.setdefault(ANSWERS, {})[stage] = facts
-    if build.steps is not None:
-        tensors |= build.steps.to_tensors(STEPS)
-    with atomic_folder(folder) as draft:
-        write_release(draft, make_release(source, config, build))
-        own = {'cluster': build.cluster}
-        if build.edge_cluster is not None:
-            own[EDGE_CLUSTER] = build.edge_cluster
-        write_tensors(draft / PRIVATE_TENSORS, {**tensors, **own})
-        write_sealed_json(draft / PRIVATE_CARD, history, [PRIVATE_TENSORS])
+def _origin(privacy: Card) -> str:
+    r"""How the trees of a release differ from those of the source, for its README."""
+    if privacy.copies_trees:
+        return 'and each of them is a copy of one in it, with the feature vectors of groups'
+    if privacy.k_reached == 1 and privacy.mechanism == K_ANONYMITY:
+        return 'but their feature vectors can be those of single nodes of it'
+    return 'not copied from it'
 
 
-def read_cache(folder: Path) -> tuple[Release, Build]:
-    r"""Reads a build and its release. Raises :class:`CorruptFileError` if files are
-    missing, altered or inconsistent.
-
-    Args:
-        folder (Path): The folder to read.
-    """
-    release = read_release(folder, verify=False)  # written by this package, not by a third party
-    history = read_sealed_json(folder / PRIVATE_CARD)
-    tensors = read_tensors(folder / PRIVATE_TENSORS)
-    try:
-        cluster, edge_cluster = tensors.pop('cluster'), tensors.pop(EDGE_CLUSTER, None)
-        answers = {
-            stage: from_tensors(tensors, facts, f'{ANSWERS}.{stage}')
-            for stage, facts in history.get(ANSWERS, {}).items()
-        }
-        has_steps = any(name.startswith(f'{STEPS}.') for name in tensors)
-        steps = KeptSteps.from_tensors(tensors, STEPS) if has_steps else None
-        kept = (f'{ANSWERS}.', f'{STEPS}.')
-        tensors = {name: v for name, v in tensors.items() if not name.startswith(kept)}
-        kind = TREE_MODELS[history.get('form', TransformerModel.name)]
-        model = kind(**history['generator']).eval()
-        # Version 0.1.0 wrote weights without the prefix 'model.', and no form for a Transformer.
-        prefix = 'model.' if any(name.startswith('model.') for name in tensors) else ''
-        if not prefix and 'form' in history:
-            prefix = 'generator.'
-        model.load_state_dict({name.removeprefix(prefix): v for name, v in tensors.items()})
-        facts = dict(release.card['privacy'])
-        build = Build(
-            release.trees,
-            release.codebook,
-            model,
-            cluster,
-            facts,
-            history['fit'],
-            projection=release.projection,
-            answers=answers,
-            steps=steps,
-            edge_cluster=edge_cluster,
+def _tensors(release: Release) -> str:
+    r"""The tensors of a release, for its README."""
+    card, privacy, trees = release.card, release.privacy, release.trees
+    codebook = 'the mean feature vector of each group'
+    if privacy.rounding is not None:
+        codebook = 'the rounded mean feature vector of each group'
+    if privacy.mechanism != K_ANONYMITY:
+        codebook = 'the noisy mean feature vector of each group'
+    text = f"""`tokens` [{card['num_trees']}, {trees.shape.num_slots}] (the group of each
+  breadth-first slot, {card['num_tokens']} where there is no node), `y` (labels), `split` (1 train,
+  2 validation, 4 test), `codebook` ({codebook})"""
+    if release.projection is not None:
+        text += ', `projection` (features times this matrix are in the space of the codebook)'
+    if trees.edge_values is not None:
+        names = ' and '.join(f'`{name}`' for name in trees.edge_values.form.names)
+        text += (
+            f', `edge_tokens` (the row of `edge_codebook` for the edge of each slot to its parent, '
+            f'{len(trees.edge_values)} where there is none), `edge_codebook` ({names})'
         )
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise CorruptFileError(f"'{folder}' does not hold a consistent build: {error}") from error
-    return release, build
+    return text

@@ -1,4 +1,4 @@
-r"""The promise of a release in words: the sentences of cards, by the format of the release.
+r"""The sentences of cards, by the format of the release.
 
 A card is compared with the sentences of its own format, so that an altered card of an old
 release is found as well.
@@ -6,15 +6,7 @@ release is found as well.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-from torch_geometric_cgt.errors import LedgerError
-from torch_geometric_cgt.privacy.units import CappedSample
-from torch_geometric_cgt.release.edge_wording import edge_sentences
-from torch_geometric_cgt.release.first_wording import SENTENCES_1
 
 K_ANONYMITY, PRIVATE_CLUSTERS, DP = 'k-anonymity', 'private clusters', 'differential privacy'
 EACH_ALONE = 'Groups protect each feature vector on its own. '
@@ -63,7 +55,121 @@ class Wording:
     each_alone: str = ''
 
 
-FORMAT_1 = Wording(**SENTENCES_1)
+FORMAT_1 = Wording(  # version 0.1.0 wrote it
+    groups=(
+        'Every feature vector in this release is the mean of the feature vectors of at least {k} '
+        'source nodes (the smallest group has {k_reached}).'
+    ),
+    diverse='The members of every group have at least {l_reached} distinct labels.',
+    supported=(
+        'Every path in this release, from the label of a root over the groups of the nodes down to '
+        'one of them, is shown by the computation graphs of at least {min_support} source nodes.'
+    ),
+    group_limits=(
+        'This is not differential privacy: no bound holds against somebody who knows all other '
+        'nodes, or who compares several releases of the same graph.',
+        'The groups protect feature vectors one by one. How tokens are combined in a computation '
+        'graph is learned from the source: {unique_share:.0%} of its nodes are the only one with '
+        'their label, group and groups of neighbours.',
+        'Labels are not protected by the size of a group: {homogeneous} of {num_clusters} groups '
+        'hold nodes of one label only, so that membership in such a group gives the label away '
+        '(every group holds at least {l_reached} distinct labels; the labels of a group are up to '
+        '{t_closeness:.2f} away from those of all nodes, on a scale from 0 to 1). Synthetic labels '
+        'are drawn from the exact label counts of the source, and each comes with a class of '
+        'surroundings, drawn from the counts of such classes per label and split.',
+        'The sizes of the source graph and of its splits are stated as they are.',
+    ),
+    task=(
+        'Groups were formed with a view to the labels (weight {task_weight:.2f}). The class '
+        'probabilities of a node come from models that did not see its own label, but groups are '
+        'more homogeneous than without them.'
+    ),
+    combined=(
+        'The support of paths (at least {min_support} source nodes) protects paths one by one: '
+        'which paths are together in a computation graph is learned from the source.'
+    ),
+    private_codebook=(
+        'The feature vectors of this release, taken by themselves, are differentially private: '
+        'epsilon = {cluster_epsilon:.4g}, delta = {cluster_delta:.2g}, for one node with its '
+        'features and its label.'
+    ),
+    unprotected=(
+        'This is not end-to-end differential privacy, and the release as a whole has no epsilon: '
+        'noise protects the feature vectors alone. The group of each node, how groups are combined '
+        'in computation graphs, and the labels were learned from the source without any.',
+        'No k is guaranteed: groups have no minimum size (the smallest has {k_reached} nodes).',
+    ),
+    units={
+        'record': (
+            'one computation graph: that of one root, with the features and the label of the root'
+        ),
+        'edge': 'one edge: all computation graphs that it is in',
+        'node': 'one node: its features, its label, and all computation graphs that it is in',
+    },
+    end_to_end=(
+        'This release is ({epsilon:.3g}, {delta:.2g})-differentially private. Unit: {unit_words}. '
+        'Two tables were learned from: the features and the label of each node, and one '
+        'computation graph of each root, sampled once. Whatever somebody could conclude from this '
+        'release, they could have concluded had the rows of the unit been zeroed out in both; the '
+        'probabilities of that differ by a factor of at most {factor}, but for cases of '
+        'probability {delta:.2g}.',
+        'This holds against somebody who knows all other data and has any computing power, and for '
+        'everything that is done with this release later. The noise is secret: it was made of '
+        'random bits of the operating system, which are taken to be random.',
+        'Every stage that looks at the data is in the ledger of this card with its noise; the '
+        'budget is the cost of all of them together.',
+    ),
+    capped=(
+        'A node occurs in at most {trees_per_node} computation graphs, an edge in at most '
+        '{trees_per_edge}: the sample that the model learned from has at most {max_parents} '
+        'parents per node.'
+    ),
+    nothing=(
+        'Nothing is guaranteed: the noise was drawn from a seed, and whoever knows or guesses that '
+        'seed can take the noise away.'
+    ),
+    seeded=(
+        'With noise that nobody can draw again, the same build would be ({epsilon:.3g}, '
+        '{delta:.2g})-differentially private. Unit: {unit_words}. This one is for tests.'
+    ),
+    dp_limits=(
+        'The numbers of nodes, of labelled nodes, of features and of labels of the source are '
+        'taken to be known, and are stated as they are; so is whether it had splits.',
+        'The sample of neighbours is drawn once and is a part of the data: it is not drawn again '
+        'without the unit.',
+        'Another release from the same source costs again: budgets add up.',
+        'What is true of a whole group of nodes can be learned, also about members who are not in '
+        'the data.',
+        'Shares of the budget and sizes were fixed while looking at results on Cora and PubMed. '
+        'For these two graphs, that choice is not in the ledger.',
+    ),
+    record=(
+        'A node also occurs in the computation graphs of its neighbours. Those are other records: '
+        'what they say of it is not covered by the unit "record".'
+    ),
+    edge=(
+        'Features and labels are not covered by the unit "edge": the budget bounds what is learned '
+        'about one edge, and says nothing about what a node is or has.'
+    ),
+    large_delta=(
+        'delta is larger than one in the number of nodes, which was accepted when this was made: a '
+        'mechanism that publishes one random row as it is would meet it.'
+    ),
+    gradients=(
+        'The noise of gradients is made of floating-point numbers, which are not quite Gaussian in '
+        'their last digits.'
+    ),
+    projected=(
+        'Feature vectors are not in the space of the features: they have {size} coordinates, those '
+        'of a public random projection of all {num_features} features, which this release holds. '
+        'What a single feature is cannot be read from them.'
+    ),
+    pretrained=(
+        "The model of trees started from weights that were learned without noise from '{name}' "
+        '(fingerprint {fingerprint}). That graph is taken to be public: nothing about it is '
+        'protected, and nobody who is in it as well is protected from what it says.'
+    ),
+)
 
 FORMAT_2 = replace(
     FORMAT_1,
@@ -266,164 +372,3 @@ FORMAT_3 = replace(
 
 WORDINGS = {1: FORMAT_1, 2: FORMAT_2, 3: FORMAT_3}
 NEWEST = max(WORDINGS)
-
-
-@dataclass(frozen=True)
-class Statement:
-    r"""The promise of a release, in words.
-
-    Args:
-        unit (str): The unit that the guarantee holds for.
-        summary (str): The promise in one line.
-        guaranteed (list[str]): Sentences on what is guaranteed.
-        not_guaranteed (list[str]): Sentences on what is not guaranteed.
-    """
-
-    unit: str
-    summary: str
-    guaranteed: list[str]
-    not_guaranteed: list[str]
-
-
-def state(mechanism: str, facts: dict[str, Any], format: int = NEWEST) -> Statement:
-    r"""States the promise of a release.
-
-    Args:
-        mechanism (str): One of :obj:`"k-anonymity"`, :obj:`"private clusters"`
-            and :obj:`"differential privacy"`.
-        facts (dict): The fields of its :class:`~torch_geometric_cgt.release.Card`.
-        format (int, optional): The format of the release. Each format has its
-            own wording. (default: the newest)
-    """
-    statement = STATEMENTS[mechanism](facts, WORDINGS[format])
-    if facts.get('edges') is None:
-        return statement
-    promised, limits = edge_sentences(facts)
-    return replace(
-        statement,
-        guaranteed=[*statement.guaranteed, *promised],
-        not_guaranteed=[*statement.not_guaranteed, *limits],
-    )
-
-
-def state_k_anonymity(facts: dict[str, Any], say: Wording) -> Statement:
-    r"""The promise of clusters of at least :math:`k` nodes."""
-    is_protected = any(facts.get(name) is not None for name in ('min_value_support', 'rounding'))
-    is_single = facts['k_reached'] == 1 and bool(say.no_anonymity)
-    words = {**facts, 'each_alone': '' if is_single else say.each_alone}
-    not_guaranteed = [sentence.format(**words) for sentence in say.group_limits]
-    members = say.members_protected if is_protected else say.members_exact
-    if members:
-        not_guaranteed.insert(1, say.members_one if is_single else members)
-    guaranteed = [say.no_anonymity] if is_single else _groups(facts, say, is_protected)
-    if facts['num_clusters'] == 1 and say.one_group:
-        guaranteed.append(say.one_group)
-    if facts['l_reached'] > 1:
-        guaranteed.append(say.diverse.format(**facts))
-    if facts['task_weight'] > 0:
-        not_guaranteed.append(say.task.format(**facts))
-    if facts['min_support'] is not None:
-        guaranteed.append(say.supported.format(**facts))
-        not_guaranteed.append(say.combined.format(**facts))
-    summary = 'asked for k = {k}, reached k = {k_reached}, with {num_clusters} groups'
-    if is_single:
-        summary = 'no anonymity (k = {k}), with {num_clusters} groups'
-    unit = 'the feature vector of a node'
-    return Statement(unit, summary.format(**facts), guaranteed, not_guaranteed)
-
-
-def _groups(facts: dict[str, Any], say: Wording, is_protected: bool) -> list[str]:
-    r"""How feature vectors are computed from groups."""
-    if not is_protected:
-        return [say.groups.format(**facts)]
-    sentences = [say.protected_groups.format(**facts)]
-    if facts['min_value_support'] is not None:
-        sentences.append(say.value_support.format(**facts))
-    if facts['rounding'] is not None:
-        sentences.append(say.rounded.format(**facts))
-    return sentences
-
-
-def state_private_clusters(facts: dict[str, Any], say: Wording) -> Statement:
-    r"""The promise of a private codebook, if everything else is not private."""
-    words = {**facts, 'each_alone': ''}  # groups have no minimum size
-    return Statement(
-        'node',
-        f'{facts["num_clusters"]} groups of any size, with noise in their feature vectors',
-        [say.private_codebook.format(**facts)],
-        [sentence.format(**words) for sentence in say.unprotected + say.group_limits[1:]],
-    )
-
-
-def state_differential_privacy(facts: dict[str, Any], say: Wording) -> Statement:
-    r"""The promise of a release that is differentially private as a whole. If the
-    noise comes from a seed, nothing is guaranteed.
-    """
-    if facts['protects'] not in say.units:
-        raise ValueError(
-            f"This format has no unit '{facts['protects']}'; known are {list(say.units)}"
-        )
-    unit, seeded = say.units[facts['protects']], facts['seeded_noise']
-    words = {'epsilon': facts['epsilon'], 'delta': facts['delta'], 'unit_words': unit}
-    guaranteed = [say.nothing] if seeded else _end_to_end(facts, words, say)
-    not_guaranteed = [say.seeded.format(**words)] if seeded else []
-    if facts['protects'] in ('record', 'frozen_record'):
-        not_guaranteed.append(say.record)
-    if facts['protects'] == 'edge':
-        not_guaranteed.append(say.edge.format(k=facts['k']))
-    not_guaranteed += say.dp_limits
-    if facts['large_delta']:
-        not_guaranteed.append(say.large_delta)
-    if facts['form'] == 'dp_sgd':
-        not_guaranteed.append(say.gradients)
-    if facts['projected'] is not None:
-        num_features, size = facts['projected']
-        not_guaranteed.append(say.projected.format(num_features=num_features, size=size))
-    if facts['public'] is not None:
-        not_guaranteed.append(say.pretrained.format(**facts['public']))
-    summary = (
-        f'epsilon = {facts["epsilon"]:.3g}, delta = {facts["delta"]:.2g} per {facts["protects"]} '
-        f'({facts["form"]}), {facts["num_clusters"]} feature vectors'
-    )
-    if seeded:
-        summary = f'no guarantee, the noise has a seed; else {summary}'
-    return Statement(unit, summary, guaranteed, not_guaranteed)
-
-
-def _end_to_end(facts: dict[str, Any], words: dict[str, Any], say: Wording) -> list[str]:
-    epsilon, sample = facts['epsilon'], facts['ledger']['sample']
-    factor = math.exp(min(epsilon, 700.0))
-    times = f'{factor:,.3g}' if factor < 1e6 else f'e^{epsilon:.3g}'
-    words = {**words, 'factor': times, 'scope': '', 'changed': ''}
-    if say.neighbours:
-        words['neighbour'] = say.neighbours[facts['protects']]
-        if facts['max_degree'] is not None:
-            words['scope'] = say.bounded.format(**facts)
-        if facts['protects'] in ('node', 'edge'):
-            words['changed'] = say.changed.format(changed_epsilon=_replaced_epsilon(facts))
-    sentences = [sentence.format(**words) for sentence in say.end_to_end]
-    if sample is not None:
-        capped = CappedSample(**sample)
-        sentences.append(
-            say.capped.format(
-                trees_per_node=capped.trees_per_node,
-                trees_per_edge=capped.trees_per_edge,
-                max_parents=capped.max_parents,
-            )
-        )
-    return sentences
-
-
-def _replaced_epsilon(facts: dict[str, Any]) -> float:
-    r"""The epsilon that the ledger states for a unit that is replaced instead of removed."""
-    for total in facts['ledger']['totals']:
-        if (total['unit'], total['relation']) == (facts['protects'], 'substitute'):
-            return float(total['epsilon'])
-    raise LedgerError(f"The ledger has no total for a '{facts['protects']}' that is replaced")
-
-
-STATEMENTS: dict[str, Callable[[dict[str, Any], Wording], Statement]] = {
-    K_ANONYMITY: state_k_anonymity,
-    PRIVATE_CLUSTERS: state_private_clusters,
-    DP: state_differential_privacy,
-}

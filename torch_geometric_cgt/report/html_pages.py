@@ -26,11 +26,15 @@ from torch_geometric_cgt.report.experiment_tables import (
     Row,
     rows_not_run,
 )
-from torch_geometric_cgt.report.joined_tables import joined_table
 from torch_geometric_cgt.report.publication import SOURCE_COLUMNS, publication_of
-from torch_geometric_cgt.report.substitute_answers import CLOSE, FAR, answers_of, worst_of
+from torch_geometric_cgt.report.substitute_answers import RULES, answers_of, worst_of
 from torch_geometric_cgt.report.text_tables import NOT_RUN, TextTable, to_text_table
-from torch_geometric_cgt.report.zoo_tables import METRIC_NAMES, judged_table, views_table
+from torch_geometric_cgt.report.zoo_tables import (
+    METRIC_NAMES,
+    joined_table,
+    judged_table,
+    views_table,
+)
 
 PADDING = 0.04  # around the scores in a figure
 NUM_POINTS = 200  # of the curve of the limit
@@ -80,7 +84,7 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
     if 'original' in mean:
         scores = mean['original'], mean['generated']
         drawn['scatter'] = figures.scatter(evaluation['models'], *scores)
-    if fit:
+    if fit and 'train_nll' in fit:  # of CGT
         drawn['fit'] = figures.loss_curve(fit['train_nll'], fit['holdout_nll'], fit['best_epoch'])
     rows = [
         {'model': model, 'means': {column: mean[column][i] for column in mean}}
@@ -104,8 +108,7 @@ def render_evaluation(evaluation: dict[str, Any]) -> str:
         publication=publication_of(evaluation),
         answers=(answers := answers_of(evaluation)),
         answer_class=worst_of(answers).colour if answers else '',
-        close=CLOSE,
-        far=FAR,
+        rules=RULES,
         secret=SOURCE_COLUMNS,
     )
 

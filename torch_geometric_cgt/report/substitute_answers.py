@@ -15,6 +15,11 @@ YES, PARTLY, NO, UNKNOWN = 'yes', 'partly', 'no', 'not known'
 COLOURS = {YES: 'nothing', UNKNOWN: 'unchecked', PARTLY: 'within', NO: 'above'}
 CLOSE = 0.02  # a loss that counts as none
 FAR = 0.1  # a loss that is too much for any use
+DIGITS = 3  # of a loss on a page; answers follow from what the reader sees
+RULES = (
+    f'Yes: at most {CLOSE} or twice the ceiling. No: more than {FAR} and than twice the ceiling. '
+    f'Not known: the ceiling itself is more than {FAR}.'
+)
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,22 @@ class Loss:
     @property
     def verdict(self) -> str:
         r"""Yes if the loss is at most :obj:`CLOSE` or twice that of the ceiling, no
-        if it exceeds :obj:`FAR`.
+        if it exceeds :obj:`FAR` and twice that of the ceiling. If the ceiling
+        itself is off by more than :obj:`FAR`, there is no answer but no.
         """
-        if self.substitute <= max(CLOSE, 2 * (self.ceiling or 0.0)):
-            return YES
-        return PARTLY if self.substitute <= FAR else NO
+        loss, noise = round(self.substitute, DIGITS), round(self.ceiling or 0.0, DIGITS)
+        if loss > max(FAR, 2 * abs(noise)):
+            return NO
+        if self.is_noise:
+            return UNKNOWN
+        return YES if loss <= max(CLOSE, min(FAR, 2 * noise)) else PARTLY
+
+    @property
+    def is_noise(self) -> bool:
+        r"""Whether the original itself loses or gains more than :obj:`FAR` with
+        another split and seed.
+        """
+        return abs(round(self.ceiling or 0.0, DIGITS)) > FAR
 
 
 @dataclass(frozen=True)
@@ -154,7 +170,8 @@ def answers_of(evaluation: Mapping[str, Any]) -> list[Answer]:
             'To read off the scores of GNNs',
             'Do GNNs score as on the original?',
             distances.verdict,
-            f'The score of a GNN differs by {distances.substitute:.3f} on average.',
+            f'The score of a GNN differs by {distances.substitute:.3f} on average.'
+            f'{_doubt(distances)}',
             'mean difference of the scores of a GNN',
             distances,
         ),
@@ -163,7 +180,7 @@ def answers_of(evaluation: Mapping[str, Any]) -> list[Answer]:
             'Can I train a GNN on it for the original graph?',
             lost.verdict,
             f'GNNs that are trained on it score {accuracy.transfer:.3f} on the original; those '
-            f'that are trained on the original score {accuracy.original:.3f}.',
+            f'that are trained on the original score {accuracy.original:.3f}.{_doubt(lost)}',
             'score on the original that is lost by training elsewhere',
             lost,
         ),
@@ -177,6 +194,15 @@ def worst_of(answers: Sequence[Answer]) -> Answer:
         answers (list[Answer]): At least one answer.
     """
     return max(answers, key=lambda answer: list(COLOURS).index(answer.verdict))
+
+
+def _doubt(loss: Loss) -> str:
+    r"""Why there is no answer, if scores are noise."""
+    if not loss.is_noise:
+        return ''
+    return (
+        f' With another split and seed, the original itself is off by {abs(loss.ceiling or 0):.3f}.'
+    )
 
 
 def _of_choice(evaluation: Mapping[str, Any], regrets: Loss, num_models: int) -> Answer:
@@ -193,6 +219,7 @@ def _of_choice(evaluation: Mapping[str, Any], regrets: Loss, num_models: int) ->
         says = 'The GNN that is best on it is best on the original, too.'
     else:
         says = f'The GNN that is best on it scores {regrets.substitute:.3f} less than the best one.'
+        says += _doubt(regrets)
     return Answer(
         'To choose among GNNs',
         'Can I choose a GNN on it?',

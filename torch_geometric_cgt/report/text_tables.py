@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from torch_geometric_cgt.benchmark.metrics import MEASURES, Estimate, Pair, measure
 from torch_geometric_cgt.benchmark.variants import reidentification_of
-from torch_geometric_cgt.privacy.ledger import Entry, Ledger
+from torch_geometric_cgt.privacy.entries import Entry
+from torch_geometric_cgt.privacy.ledger import Ledger
 from torch_geometric_cgt.privacy.noise import Gaussian, Laplace, Noise, SampledGaussian
 from torch_geometric_cgt.report.experiment_tables import (
     AgreementSummary,

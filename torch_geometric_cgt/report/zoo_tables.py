@@ -1,4 +1,6 @@
-r"""Tables of the zoo: how substitutes of one or several graphs rank GNNs, and views of trees."""
+r"""Tables of an evaluation: how substitutes of one or several graphs rank GNNs, views of trees, and
+a release as one graph beside its source.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,6 @@ from typing import Any
 
 from torch_geometric_cgt.benchmark.judge import CEILING, CONTROL, CORRELATIONS
 from torch_geometric_cgt.errors import CorruptFileError
-from torch_geometric_cgt.report.joined_tables import joined_table
 from torch_geometric_cgt.report.text_tables import MEASURE_NAMES, TextTable, number
 
 METRIC_NAMES = {'accuracy': 'accuracy', 'roc_auc': 'ROC AUC'}
@@ -28,6 +29,19 @@ HEADER = [
     'Regret',
     'Transfer',
 ]
+STATISTIC_NAMES = {
+    'num_nodes': 'Nodes',
+    'num_edges': 'Edges',
+    'mean_degree': 'Mean degree',
+    'max_degree': 'Largest degree',
+    'degree_distance': 'Wasserstein distance of degrees',
+    'degree_exponent': 'Exponent of degrees',
+    'homophily': 'Homophily of edges',
+    'assortativity': 'Assortativity of degrees',
+    'clustering': 'Clustering coefficient',
+    'transitivity': 'Transitivity',
+}
+GRAPH_NAMES = {'original': 'Original', 'generated': 'Joined trees'}
 
 
 def judged_table(judged: Mapping[str, Any]) -> TextTable:
@@ -178,3 +192,39 @@ def _notes(graphs: Sequence[Mapping[str, Any]], reasons: bool = True) -> list[st
 
 def _overall(graphs: Sequence[Mapping[str, Any]]) -> str:
     return _mean([judged['original'] for judged in graphs])
+
+
+def joined_table(graph: Mapping[str, Any]) -> TextTable:
+    r"""Statistics of graphs and the accuracies of GNNs on them, side by side.
+
+    Args:
+        graph (dict): The output of
+            :func:`~torch_geometric_cgt.benchmark.joined_graph.compare_graphs`.
+    """
+    columns = list(graph['statistics'])
+    body = []
+    for key, name in STATISTIC_NAMES.items():
+        values = [
+            graph['degree_distance'].get(column)
+            if key == 'degree_distance'
+            else graph['statistics'][column][key]
+            for column in columns
+        ]
+        if key != 'degree_distance' or graph['degree_distance']:
+            body.append([name, *map(_count_or_number, values)])
+    for model in dict.fromkeys(m for scores in graph['scores'].values() for m in scores):
+        scores = [graph['scores'][column].get(model) for column in columns]
+        body.append([f'{model}, accuracy', *map(_count_or_number, scores)])
+    start = graph['statistics'][columns[0]]['tail_start']
+    notes = [
+        f'The exponent is that of a discrete power law, fitted to degrees of at least {start} by '
+        f'maximum likelihood. GNNs are trained and tested inside of each graph.'
+    ]
+    header = ['', *(GRAPH_NAMES.get(column, column) for column in columns)]
+    return TextTable('As one graph', header, body, 0, notes)
+
+
+def _count_or_number(value: float | None) -> str:
+    if isinstance(value, int):
+        return f'{value:,}'
+    return number(value, missing='')

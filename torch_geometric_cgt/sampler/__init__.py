@@ -8,13 +8,13 @@ from torch_geometric_cgt.sampler.layerwise import FastGCNSampler, LADIESSampler
 from torch_geometric_cgt.sampler.neighbors import (
     TreeDraws,
     TreeSampler,
+    edges_of_trees,
     sample_children,
     sample_positions,
     sample_trees,
 )
 from torch_geometric_cgt.sampler.stable_edges import stable_children, unroll_trees
 from torch_geometric_cgt.sampler.subgraphs import SAINTSampler, SubgraphSampler
-from torch_geometric_cgt.sampler.tree_edges import edges_of_trees
 from torch_geometric_cgt.sampler.tree_neighbor_sampler import TreeNeighborSampler
 
 SAMPLERS: dict[str, TreeSampler] = {

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import InNeighbors, TreeShape
 from torch_geometric_cgt.utils.checks import check_positive
-from torch_geometric_cgt.utils.keyed import keyed_hash
+from torch_geometric_cgt.utils.seeds import keyed_hash
 
 
 def stable_children(
@@ -19,7 +19,7 @@ def stable_children(
     :obj:`max_parents` nodes and has at most :obj:`max_children` children.
 
     Every ordered pair of nodes (child, parent) has a priority, its
-    :meth:`~torch_geometric_cgt.utils.keyed.keyed_hash`, which does not depend on
+    :meth:`~torch_geometric_cgt.utils.seeds.keyed_hash`, which does not depend on
     the graph.
 
     1. Each node keeps its :obj:`max_parents` edges out of it with the lowest

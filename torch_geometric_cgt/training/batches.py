@@ -184,10 +184,11 @@ def evaluate(
     if scene is None:
         scene = torch.zeros_like(y)
     log_prob = torch.zeros(y.numel(), device=device)
-    for rows in torch.arange(y.numel()).split(batch_size)[world.rank :: world.size]:
+    for start in range(world.rank * batch_size, y.numel(), world.size * batch_size):
+        rows = slice(start, start + batch_size)
         part = make_batch(generator, tokens[rows], y[rows], scene[rows]).to(device)
         values = generator.log_prob(part.tokens, part.y, part.scene, part.plan)
-        log_prob[rows.to(device)] = values.float()
+        log_prob[rows] = values.float()
     # The order of the sum does not depend on the number of processes.
     total = world.sum(log_prob).cpu().double().sum()
     return -float(total) / int(generator.counted_slots(tokens).sum())

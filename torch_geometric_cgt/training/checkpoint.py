@@ -140,7 +140,7 @@ class Checkpoints:
             for name, value in parts['optimizer'].items():
                 index, key = name.split('.', 1)
                 moments.setdefault(int(index), {})[key] = value
-            nll, count = content['progress'][self.world.rank]
+            nll, count = self._progress(content['progress'])
             state = TrainingState(
                 content['epoch'],
                 content['step'],
@@ -162,6 +162,17 @@ class Checkpoints:
                 f"'{path}' does not hold a consistent checkpoint ({error}): {WAY_OUT}"
             ) from error
         return state
+
+    def _progress(self, saved: list[tuple[float, int]]) -> tuple[float, int]:
+        r"""The loss and the tokens of this process. With another number of
+        processes, the first one continues the sums of all.
+        """
+        if len(saved) == self.world.size:
+            nll, count = saved[self.world.rank]
+            return nll, count
+        if not self.world.is_first:
+            return 0.0, 0
+        return sum(nll for nll, _ in saved), sum(count for _, count in saved)
 
     def clear(self) -> None:
         r"""Removes all checkpoints and the drafts of interrupted writes."""
@@ -207,11 +218,12 @@ class Checkpoints:
             raise CheckpointError(
                 f"'{path}' belongs to another run: {', '.join(different)}; {WAY_OUT}"
             )
-        if content.get('world_size') != self.world.size:
-            raise CheckpointError(
-                f"'{path}' was written by {content.get('world_size')} processes, but this run has "
-                f'{self.world.size}, which draw dropout differently: resume with '
-                f'{content.get("world_size")} processes, or {WAY_OUT}'
+        if content.get('world_size') != self.world.size and self.world.is_first:
+            warnings.warn(
+                f"'{path}' was written by {content.get('world_size')} processes, and this run has "
+                f'{self.world.size}. They drop other entries, so that the weights will not be '
+                f'those of an uninterrupted run',
+                stacklevel=2,
             )
 
     def _paths(self) -> list[Path]:

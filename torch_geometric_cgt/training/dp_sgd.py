@@ -18,6 +18,7 @@ from torch_geometric_cgt.nn.two_stream import factorised_layout
 from torch_geometric_cgt.nn.vocabulary import FlatVocabulary, log_softmax
 from torch_geometric_cgt.privacy.noise import SampledGaussian, SystemRandom
 from torch_geometric_cgt.training.kept_steps import KeptSteps, StepRecorder
+from torch_geometric_cgt.utils.devices import to_device
 from torch_geometric_cgt.utils.progress import Log, progress_bar
 
 WARMUP = 0.05  # the share of all steps during which the learning rate rises
@@ -147,8 +148,9 @@ def fit_privately(
         for step in range(steps):
             for group in optimizer.param_groups:
                 group['lr'] = config.lr * _schedule(step, steps)
-            batch = sample_batch(y.numel(), noise.sampling_probability, rng).to(device)
+            batch = sample_batch(y.numel(), noise.sampling_probability, rng)
             recorder.start(step, batch)
+            batch = to_device(batch, device)
             noisy_step(model, optimizer, data, batch, config.physical_batch_size)
             recorder.finish(step)
             if step >= (1 - AVERAGED) * steps:
@@ -227,14 +229,16 @@ class PerTreeLogProb(nn.Module):
             scene (torch.Tensor, optional): The scene of each root, ``[B]``.
                 (default: :obj:`None`)
         """
-        layout = self.layout.to(tokens.device)
+        if self.layout.mask.device != tokens.device:
+            self.layout = self.layout.to(tokens.device)
+        layout = self.layout
         tokens = tokens.long()
         logits = self.out(self.streams.rows(tokens, y, scene, layout))  # [B, Q, m + 1]
         root = log_softmax(logits[:, 0, : self.num_tokens])  # a root is never null
         root = root.gather(1, tokens[:, :1])
         below = log_softmax(logits)[:, layout.query_of_slot[1:]]  # [B, T - 1, m + 1]
         below = below.gather(2, tokens[:, 1:, None])[:, :, 0]
-        is_below_null = tokens[:, self.shape.parent[1:].to(tokens.device)] == self.num_tokens
+        is_below_null = self.shape.parent_values(tokens == self.num_tokens)
         return root[:, 0] + below.masked_fill(is_below_null, 0.0).sum(dim=1)
 
 
@@ -305,8 +309,8 @@ def make_optimizer(
 
         def add_noise(self) -> None:
             for weight in self.params:
-                noise = torch.from_numpy(rng.standard_normal(weight.shape))
-                noise = noise_multiplier * clip * noise.to(weight)
+                noise = torch.from_numpy(rng.standard_normal(weight.shape)).to(weight.dtype)
+                noise = noise_multiplier * clip * to_device(noise, weight.device)
                 weight.grad = weight.summed_grad + noise
 
     return Optimizer(

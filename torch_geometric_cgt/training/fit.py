@@ -190,9 +190,10 @@ def train_step(
     Returns:
         The summed loss of this process, and the norm of the gradient.
     """
-    share: Tensor | float = sum(part.count for part in parts)
+    count = sum(part.count for part in parts)
+    share: Tensor | float = count
     if world.size > 1:  # DistributedDataParallel averages gradients over processes
-        share = world.sum(torch.tensor(share, device=device)) / world.size
+        share = world.sum(torch.full((), count, device=device)) / world.size
     nll = torch.zeros((), device=device)
     optimizer.zero_grad()
     for i, part in enumerate(parts):

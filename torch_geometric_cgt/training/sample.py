@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import TreeShape
+from torch_geometric_cgt.utils.devices import to_device
 from torch_geometric_cgt.utils.progress import Log, progress_bar
 from torch_geometric_cgt.utils.seeds import seeded
 
@@ -101,6 +102,7 @@ def sample_blocks(
     with progress_bar(log, total, 'sample', 'graphs') as bar:
         for block, part in zip(blocks, rows, strict=True):
             rng = seeded(seed, 'sample', block, device=device)
-            tokens = generator.sample(y[part].to(device), rng, scene[part].to(device))
+            given = [to_device(value[part], device) for value in (y, scene)]
+            tokens = generator.sample(given[0], rng, given[1])
             yield block, tokens.int().cpu()
             bar.update(tokens.size(0))

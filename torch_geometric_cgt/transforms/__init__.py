@@ -2,7 +2,7 @@ r"""PyG transforms: quantization, duplicate encoding, splits, perturbations, bia
 
 from torch_geometric_cgt.transforms.biased_training import BiasedTraining
 from torch_geometric_cgt.transforms.duplicate_encode import DuplicateEncode
-from torch_geometric_cgt.transforms.forest_aware import forest_aware
+from torch_geometric_cgt.transforms.forest_splits import RootNodeSplit, TreeLinkSplit, forest_aware
 from torch_geometric_cgt.transforms.look_up_features import LookUpFeatures
 from torch_geometric_cgt.transforms.perturbations import (
     AddAttributeNoise,
@@ -13,8 +13,6 @@ from torch_geometric_cgt.transforms.perturbations import (
     reidentification,
 )
 from torch_geometric_cgt.transforms.quantize import Quantize
-from torch_geometric_cgt.transforms.root_node_split import RootNodeSplit
-from torch_geometric_cgt.transforms.tree_link_split import TreeLinkSplit
 
 __all__ = [
     'AddAttributeNoise',

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -25,14 +26,21 @@ from torch_geometric_cgt.quantizer import (
     reduce_features,
 )
 from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
-from torch_geometric_cgt.quantizer.class_probabilities import out_of_fold_probabilities, task_space
-from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words, tf_idf
+from torch_geometric_cgt.quantizer.feature_space import (
+    center_and_scale,
+    is_bag_of_words,
+    out_of_fold_probabilities,
+    task_space,
+    tf_idf,
+)
 from torch_geometric_cgt.quantizer.kmeans_steps import proximity_order
+from torch_geometric_cgt.transforms.task_trials import TrialClusterings, sharing
 from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
 from torch_geometric_cgt.utils.checks import check_integer, check_memory
+from torch_geometric_cgt.utils.distributed import World
+from torch_geometric_cgt.utils.rows import block_of
 
 METHODS = ('kmeans', 'exact', 'dp')
-TRIAL_ROWS = 50_000  # Enough rows to calibrate the task weight.
 
 
 @dataclass(frozen=True)
@@ -161,46 +169,101 @@ class Quantize(BaseTransform):
         data.x = data.codebook[data.cluster]
         return data
 
-    def cluster(self, data: Data, callback: Callable[[int, int], None] | None = None) -> Clustering:
+    def cluster(
+        self,
+        data: Data,
+        callback: Callable[[int, int], None] | None = None,
+        world: World | None = None,
+    ) -> Clustering:
         r"""Finds clusters and codebook without a quantized copy of the features.
 
+        Several processes share the work: they try different task weights, and
+        with more than 50,000 nodes each of them holds a share of the rows. With
+        fewer nodes, the result is that of one process. With more, it depends on
+        the number of processes.
+
         Args:
-            data (Data): The graph; :obj:`x` may be sparse.
+            data (Data): The graph; :obj:`x` may be sparse. Dense features
+                may be memory-mapped: a process reads its share of them only.
             callback (callable, optional): Called as :obj:`callback(step,
                 total)` during each clustering. There are several with
                 :obj:`task_weight="auto"`. (default: :obj:`None`)
+            world (World, optional): The processes, all of which must call this
+                method. (default: :obj:`None`)
         """
-        x = check_features(data)
+        world = world or World()
+        rows = sharing(world, data.num_nodes) if self.method == 'kmeans' else World()
+        x = block_of(check_features(data), rows.share(data.num_nodes))
         y = self._labels(data)
         if self.method == 'dp':
-            return self._cluster_privately(x, y)
-        num_clusters = self.num_clusters_for(x.size(0))
-        z = reduce_features(tf_idf(x) if is_bag_of_words(x) else x, self.num_components, self.seed)
+            return world.by_first(lambda: self._cluster_privately(x, y))
+        num_clusters = self.num_clusters_for(data.num_nodes)
+        words = tf_idf(x, rows) if is_bag_of_words(x, rows) else x
+        z = reduce_features(words, self.num_components, self.seed, rows)
+        del words
 
         weight, space = 0.0, z
         if y is not None and self.task_weight not in (None, 0):
-            probabilities = out_of_fold_probabilities(z, y, seed=self.seed)
-            if self.task_weight == 'auto':
+            probabilities = out_of_fold_probabilities(z, y, seed=self.seed, world=rows)
+            moments = center_and_scale(z, rows)
+            weight = self._weight(data, x, y, z, probabilities, moments, callback, world, rows)
+            space = task_space(z, probabilities, weight, moments)
+            del z, probabilities
 
-                def quantized(weight: float) -> Tensor:
-                    space = task_space(z, probabilities, weight)
-                    return self._trial_clusters(space, y, num_clusters, callback)
+        def solve(y: Tensor | None) -> tuple[Tensor, Tensor]:
+            solver = self._solver(num_clusters, callback, rows).fit(space, y)
+            return torch.from_numpy(solver.labels_), torch.from_numpy(solver.cluster_centers_)
 
-                weight = calibrate_task_weight(
-                    x, data.edge_index, y, quantized, self.seed, train_mask_of(data)
-                )
-            else:
-                weight = float(self.task_weight or 0.0)
-            space = task_space(z, probabilities, weight)
-
-        solver = self._solver(num_clusters, callback).fit(space, y)
+        if rows.size > 1:
+            labels, centers = solve(None if y is None else y[rows.share(data.num_nodes)])
+        else:
+            labels, centers = world.by_first(lambda: solve(y))
+        num_clusters = centers.size(0)
         # Generators with a large vocabulary treat clusters with close numbers as similar.
-        order = proximity_order(torch.from_numpy(solver.cluster_centers_))
-        cluster = order.argsort()[torch.from_numpy(solver.labels_)]
-        num_clusters = len(solver.sizes_)
+        order = world.by_first(lambda: proximity_order(centers))
+        labels = order.argsort()[labels]
+        codebook = cluster_means(x, labels, num_clusters, rows)
+        cluster = rows.concatenate(labels)
         verify_sizes(cluster, num_clusters, self.k)
-        self._check_diversity(cluster, y)
-        return Clustering(cluster, cluster_means(x, cluster, num_clusters), weight)
+        self._check_diversity(cluster, y, world.is_first)
+        return Clustering(cluster, codebook, weight)
+
+    def _weight(
+        self,
+        data: Data,
+        x: Tensor,
+        y: Tensor,
+        z: Tensor,
+        probabilities: np.ndarray,
+        moments: tuple[Tensor, Tensor],
+        callback: Callable[[int, int], None] | None,
+        world: World,
+        rows: World,
+    ) -> float:
+        r"""The task weight that was given, or the one that keeps the accuracy of all views."""
+        if self.task_weight != 'auto':
+            return float(self.task_weight or 0.0)
+        trials = TrialClusterings(
+            z,
+            probabilities,
+            moments,
+            y,
+            self.num_clusters_for(y.numel()),
+            lambda num_clusters: self._solver(num_clusters, callback),
+            self.seed,
+            rows,
+        )
+        return calibrate_task_weight(
+            x,
+            data.edge_index,
+            y,
+            trials.find,
+            self.seed,
+            train_mask_of(data),
+            world,
+            rows,
+            trials.assign if rows.size > 1 else None,
+        )
 
     def private_solver(self, y: Tensor | None) -> PrivateKMeans:
         r"""Returns the quantizer of :obj:`method="dp"`. Its :meth:`plan` has the entries
@@ -221,26 +284,6 @@ class Quantize(BaseTransform):
         cluster = order.argsort()[torch.from_numpy(solver.labels_)]
         return Clustering(cluster, centers[order].to(x.dtype), 0.0, tuple(solver.entries_))
 
-    def _trial_clusters(
-        self,
-        space: Tensor,
-        y: Tensor | None,
-        num_clusters: int,
-        callback: Callable[[int, int], None] | None,
-    ) -> Tensor:
-        r"""Returns clusters to judge a task weight by, which are not released. If there are many
-        rows, a sample of them is clustered, and all rows go to the nearest centre.
-        """
-        num_rows = space.size(0)
-        if num_rows <= TRIAL_ROWS:
-            return torch.from_numpy(self._solver(num_clusters, callback).fit(space, y).labels_)
-        rng = torch.Generator().manual_seed(self.seed)
-        rows = torch.randperm(num_rows, generator=rng)[:TRIAL_ROWS]
-        solver = self._solver(max(1, num_clusters * TRIAL_ROWS // num_rows), callback)
-        solver.fit(space[rows], None if y is None else y[rows])
-        nearest = torch.from_numpy(solver.predict(space))
-        return nearest.unique(return_inverse=True)[1]  # Without empty clusters.
-
     def num_clusters_for(self, num_nodes: int) -> int:
         r"""Returns the number of clusters for a graph of this size, and raises an error if
         clusters of :obj:`k` nodes are impossible.
@@ -259,7 +302,10 @@ class Quantize(BaseTransform):
         return num_clusters
 
     def _solver(
-        self, num_clusters: int, callback: Callable[[int, int], None] | None = None
+        self,
+        num_clusters: int,
+        callback: Callable[[int, int], None] | None = None,
+        rows: World | None = None,
     ) -> KAnonymousQuantizer:
         if self.method == 'exact':
             return ConstrainedKMeans(
@@ -272,6 +318,7 @@ class Quantize(BaseTransform):
             random_state=self.seed,
             device=str(self.device),
             callback=callback,
+            world=rows,
         )
 
     def _labels(self, data: Data) -> Tensor | None:
@@ -284,7 +331,7 @@ class Quantize(BaseTransform):
                 raise SourceError(f"'{name}' needs integer labels 'y' (got none)")
         return None
 
-    def _check_diversity(self, cluster: Tensor, y: Tensor | None) -> None:
+    def _check_diversity(self, cluster: Tensor, y: Tensor | None, warn: bool) -> None:
         if y is None:
             return
         found = label_homogeneity(cluster, y)
@@ -293,7 +340,7 @@ class Quantize(BaseTransform):
                 f'{int((found.distinct < self.l).sum())} clusters have fewer than '
                 f'{self.l} distinct labels'
             )
-        if self.l is None and found.num_homogeneous > 0:
+        if warn and self.l is None and found.num_homogeneous > 0:
             warnings.warn(
                 f'{found.num_homogeneous} of {len(found.distinct)} clusters hold nodes of one '
                 f'label only: whoever knows that a node is in such a cluster knows its label. '

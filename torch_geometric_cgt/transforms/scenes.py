@@ -2,15 +2,24 @@ r"""Scenes: clusters of roots with similar two-hop neighbourhoods."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import InNeighbors
-from torch_geometric_cgt.data.in_neighbors import smooth
+from torch_geometric_cgt.data.in_neighbors import average_rows, smooth
 from torch_geometric_cgt.quantizer import FlowKMeans, reduce_features
-from torch_geometric_cgt.quantizer.class_probabilities import out_of_fold_probabilities, task_space
+from torch_geometric_cgt.quantizer.feature_space import (
+    center_and_scale,
+    out_of_fold_probabilities,
+    task_space,
+)
+from torch_geometric_cgt.transforms.task_trials import sharing
+from torch_geometric_cgt.utils.distributed import World
 
 NUM_COMPONENTS = 64
+COLUMNS = 8  # that every process holds of all nodes at a time
 TASK_WEIGHT = 2.0  # of class probabilities, relative to averaged features of unit variance
 
 
@@ -23,6 +32,7 @@ def find_scenes(
     num_scenes: int,
     k: int,
     seed: int = 0,
+    world: World | None = None,
 ) -> Tensor:
     r"""Clusters roots with similar two-hop neighbourhoods into scenes.
 
@@ -44,10 +54,74 @@ def find_scenes(
         num_scenes (int): The number of scenes.
         k (int): The minimum number of roots per scene.
         seed (int, optional): The seed of all draws. (default: :obj:`0`)
+        world (World, optional): The processes, all of which must call this
+            function. With more than 50,000 roots, they share the work.
+            (default: :obj:`None`)
 
     Returns:
         The scene of each root, ``[n]``.
     """
+    world = world or World()
+    if sharing(world, root.numel()).size == 1:
+        args = (cluster, codebook, graph, root, y, num_scenes, k, seed)
+        return world.by_first(lambda: _find_alone(*args))
+    z = world.by_first(lambda: reduce_features(codebook, NUM_COMPONENTS, seed))
+    own = world.share(root.numel())
+    mine = root[own]
+    near, around = _neighbourhoods(cluster, z, graph, mine, world)
+    if bool((y >= 0).any()):
+        known = _Known(z, cluster, mine, near, around)
+        probabilities = out_of_fold_probabilities(known, y, seed=seed, world=world)
+        del known, near
+        moments = center_and_scale(around, world)
+        around = task_space(around, probabilities, TASK_WEIGHT, moments)
+    found = FlowKMeans(num_scenes, k, random_state=seed, world=world).fit(around)
+    return world.concatenate(torch.from_numpy(found.labels_).long())
+
+
+class _Known:
+    r"""What the linear model sees of each root, put together for some roots at a time."""
+
+    def __init__(
+        self, z: Tensor, cluster: Tensor, root: Tensor, near: Tensor, around: Tensor
+    ) -> None:
+        self.z, self.cluster, self.root = z, cluster, root
+        self.near, self.around = near, around
+
+    def __getitem__(self, index: Any) -> Tensor:
+        own = self.z[self.cluster[self.root[index]].long()]
+        return torch.cat([own, self.near[index], self.around[index]], dim=1)
+
+
+def _neighbourhoods(
+    cluster: Tensor, z: Tensor, graph: InNeighbors, root: Tensor, world: World
+) -> tuple[Tensor, Tensor]:
+    r"""The means over one and two hops around the roots of this process, ``[n, D]`` each.
+
+    Each process averages over the neighbours of its share of the nodes. All processes need all of
+    these averages for the second hop, and get them a few columns at a time.
+    """
+    node = torch.arange(graph.num_nodes)[world.share(graph.num_nodes)]
+    mine = average_rows(z, graph, node, cluster)
+    near, around = (z.new_empty(root.numel(), z.size(1)) for _ in range(2))
+    for columns in torch.arange(z.size(1)).split(COLUMNS):
+        table = world.concatenate(mine[:, columns])
+        near[:, columns] = table[root]
+        around[:, columns] = average_rows(table, graph, root)
+    return near, around
+
+
+def _find_alone(
+    cluster: Tensor,
+    codebook: Tensor,
+    graph: InNeighbors,
+    root: Tensor,
+    y: Tensor,
+    num_scenes: int,
+    k: int,
+    seed: int,
+) -> Tensor:
+    r"""Finds scenes in one process."""
     z = reduce_features(codebook, NUM_COMPONENTS, seed)
     own = z[cluster.long()]
     near = smooth(own, graph, 1)

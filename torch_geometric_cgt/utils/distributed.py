@@ -2,8 +2,9 @@ r"""The device and the processes of a run: one process, or several under ``torch
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch_geometric_cgt.errors import DistributedError
 
 TIMEOUT = timedelta(hours=12)  # one process may quantize for hours while the others wait
+FAILURE = 'torch_geometric_cgt/failure'  # a key of the store of the processes
 T = TypeVar('T')
 
 
@@ -42,11 +44,59 @@ class World:
         r"""Whether this process writes files and shows progress."""
         return self.rank == 0
 
+    def share(self, num_rows: int, rank: int | None = None) -> slice:
+        r"""The rows that a process holds if rows are divided into contiguous blocks.
+
+        Args:
+            num_rows (int): The number of rows of all processes.
+            rank (int, optional): The process; this one if not given.
+                (default: :obj:`None`)
+        """
+        rank = self.rank if rank is None else rank
+        return slice(num_rows * rank // self.size, num_rows * (rank + 1) // self.size)
+
     def sum(self, value: Tensor) -> Tensor:
         r"""Adds a tensor up over all processes, in place, on its device."""
         if self.size > 1:
-            dist.all_reduce(value)
+            dist.all_reduce(value, group=self.messages if value.is_cpu else None)
         return value
+
+    def concatenate(self, rows: Tensor) -> Tensor:
+        r"""Returns the rows of all processes in the order of their ranks. Their
+        numbers may differ.
+
+        Args:
+            rows (torch.Tensor): The rows of this process, on the CPU.
+        """
+        if self.size == 1:
+            return rows
+        counts = self.gather(rows.size(0))
+        out = rows.new_empty((sum(counts), *rows.shape[1:]))
+        for rank, block in enumerate(out.split(counts)):
+            if rank == self.rank:
+                block.copy_(rows)
+            if block.numel():
+                dist.broadcast(block, src=rank, group=self.messages)
+        return out
+
+    def exchange(self, rows: Tensor, counts: list[int]) -> tuple[Tensor, list[int]]:
+        r"""Sends rows to each process, and returns those that all processes sent to
+        this one, in the order of their ranks, with their numbers.
+
+        Args:
+            rows (torch.Tensor): The rows to send, on the CPU, ordered by the
+                rank of their receiver.
+            counts (list[int]): The number of rows for each process.
+        """
+        if self.size == 1:
+            return rows, counts
+        given = torch.tensor(counts)
+        taken = torch.empty_like(given)
+        dist.all_to_all_single(taken, given, group=self.messages)
+        received = taken.tolist()
+        out = rows.new_empty((sum(received), *rows.shape[1:]))
+        dist.all_to_all_single(out, rows.contiguous(), received, counts, group=self.messages)
+        return out, received
 
     def gather(self, value: T) -> list[T]:
         r"""Returns the values of all processes, in the order of their ranks."""
@@ -60,6 +110,16 @@ class World:
         r"""Returns the value of the first process to all processes."""
         return self.gather(value)[0]
 
+    def by_first(self, run: Callable[[], T]) -> T:
+        r"""Runs a function in the first process, and returns its result to all
+        processes.
+
+        Args:
+            run (callable): The function.
+        """
+        value = run() if self.is_first else None
+        return self.gather(value)[0]  # type: ignore[return-value]
+
     @contextmanager
     def together(self, what: str) -> Iterator[None]:
         r"""Makes a failure in one process an error in all of them. Otherwise
@@ -72,10 +132,63 @@ class World:
             yield
         except Exception as error:
             self.gather(f'{type(error).__name__}: {error}')
+            error.known_to_all = True  # type: ignore[attr-defined]
             raise
         failed = {rank: text for rank, text in enumerate(self.gather('')) if text}
         for rank, text in failed.items():
-            raise DistributedError(f'Process {rank} of {self.size} failed to {what}: {text}')
+            known = DistributedError(f'Process {rank} of {self.size} failed to {what}: {text}')
+            known.known_to_all = True
+            raise known
+
+    @contextmanager
+    def connected(self, what: str) -> Iterator[None]:
+        r"""Ends all processes if one of them fails inside a block in which they
+        exchange data at any moment.
+
+        The process that fails leaves its error in the store of the processes and
+        closes its connections. The others, which wait for it, then raise a
+        :class:`DistributedError` that quotes this error. If a process was
+        killed, there is no error to quote. The processes cannot exchange
+        anything afterwards, so that the program must be started again.
+
+        Args:
+            what (str): What the processes do in this block, for the message.
+        """
+        if self.size == 1:
+            yield
+            return
+        try:
+            yield
+        except Exception as error:
+            if getattr(error, 'known_to_all', False):  # of :meth:`together`
+                raise
+            failed = _report_failure(self.rank, f'{type(error).__name__}: {error}')
+            if dist.is_initialized() and 'nccl' not in dist.get_backend_config():
+                leave_world()  # NCCL could wait for the others here
+            if failed is not None:
+                rank, text = failed
+                raise DistributedError(
+                    f'Process {rank} of {self.size} failed to {what}: {text}'
+                ) from error
+            if isinstance(error, RuntimeError) and 'gloo' in str(error):
+                raise DistributedError(
+                    f'Another process ended while {self.size} processes {what}, without an error '
+                    f'message: start them again to resume ({error})'
+                ) from error
+            raise
+
+
+def _report_failure(rank: int, text: str) -> tuple[int, str] | None:
+    r"""Leaves an error for the other processes, or returns that of the process that
+    failed first.
+    """
+    try:
+        store = dist.distributed_c10d._get_default_store()
+        first = store.compare_set(FAILURE, '', json.dumps([rank, text])).decode()
+        failed_rank, failed_text = json.loads(first)
+    except (RuntimeError, ValueError):  # the store ended with the first process
+        return None
+    return None if failed_rank == rank else (failed_rank, failed_text)
 
 
 def join_world(device: torch.device | str = 'cpu') -> World:
@@ -119,6 +232,19 @@ def leave_world() -> None:
         dist.destroy_process_group()
 
 
+def _available(device: str | torch.device) -> torch.device:
+    r"""The device of a name. Raises :class:`ValueError` if this machine does not have it."""
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"'device' must be 'auto' or a device of PyTorch, e.g. 'cpu' or 'cuda' (got '{device}')"
+        ) from error
+    if chosen.type not in ('cpu', 'meta') and not torch.accelerator.is_available():
+        raise ValueError(f"'device' must be 'cpu' or 'auto' on this machine (got '{device}')")
+    return chosen
+
+
 def resolve_device(device: str | torch.device = 'auto') -> torch.device:
     r"""Turns :obj:`"auto"` into the accelerator of this machine, or the CPU.
 
@@ -130,7 +256,7 @@ def resolve_device(device: str | torch.device = 'auto') -> torch.device:
             :class:`torch.device` takes. (default: :obj:`"auto"`)
     """
     if device != 'auto':
-        chosen = torch.device(device)
+        chosen = _available(device)
     elif torch.accelerator.is_available():
         chosen = torch.accelerator.current_accelerator() or torch.device('cpu')
     else:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
+from torch_geometric_cgt.utils.block_checksums import check_file, file_checksum
 from torch_geometric_cgt.utils.limits import MAX_OWN_JSON_BYTES, MAX_OWN_JSON_ITEMS
 from torch_geometric_cgt.utils.untrusted import DTYPES, open_regular, parse_json, read_bounded
 
@@ -73,6 +74,24 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
+def append_line(path: Path, line: str) -> None:
+    r"""Appends a line to a file in one call, so that several processes can share it.
+    A line that a killed process left incomplete stays a line of its own.
+
+    Args:
+        path (Path): The file.
+        line (str): The line, without its end.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        size = os.fstat(file).st_size
+        torn = size > 0 and os.pread(file, 1, size - 1) != b'\n'
+        os.write(file, (('\n' if torn else '') + line + '\n').encode())
+    finally:
+        os.close(file)
+
+
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     r"""Writes tensors in the safetensors format, one block at a time. Tensors
     that are memory-mapped from a file may be larger than the memory.
@@ -110,7 +129,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_sealed_json(path: Path, content: dict[str, Any], files: list[str]) -> None:
-    r"""Writes a JSON file with a checksum of itself and of other files in its folder.
+    r"""Writes a JSON file with a checksum of itself and of other files in its folder. Large files
+    have one checksum per block.
 
     Args:
         path (Path): The file to write.
@@ -118,7 +138,7 @@ def write_sealed_json(path: Path, content: dict[str, Any], files: list[str]) -> 
         files (list[str]): The names of the files in the same folder whose
             checksums are included.
     """
-    sealed = {**content, 'files': {name: sha256(path.with_name(name)) for name in files}}
+    sealed = {**content, 'files': {name: file_checksum(path.with_name(name)) for name in files}}
     sealed['checksum'] = _checksum(sealed)
     write_text(path, json.dumps(sealed, indent=2) + '\n')
 
@@ -149,19 +169,20 @@ def read_sealed_json(
     return content
 
 
-def check_sealed_files(path: Path, files: dict[str, str]) -> None:
+def check_sealed_files(path: Path, files: dict[str, Any], num_threads: int | None = None) -> None:
     r"""Verifies the checksums of files. Raises :class:`CorruptFileError`.
 
     Args:
         path (Path): The file that states the checksums. The other files are in
             its folder.
         files (dict): The name and the checksum of each file.
+        num_threads (int, optional): The number of threads that read the blocks
+            of a large file. (default: one per processor core)
     """
     for name, expected in files.items():
         if not name or Path(name).name != name:
             raise CorruptFileError(f"'{path}' names a file outside of its folder ({name!r:.40})")
-        if sha256(path.with_name(name)) != expected:
-            raise CorruptFileError(f"'{path.with_name(name)}' is truncated or was altered")
+        check_file(path.with_name(name), expected, num_threads)
 
 
 def sha256(path: Path) -> str:

@@ -3,6 +3,7 @@ r"""Principal components of feature matrices, and fits of linear models."""
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from torch_geometric_cgt.utils.checks import as_matrix, check_memory, check_positive
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import (
     BLOCK_ELEMENTS,
     row_blocks,
@@ -26,7 +28,53 @@ OVERSAMPLE = 16  # Extra directions, so that the last requested ones converge to
 NUM_ITERATIONS = 6
 
 
-def reduce_features(x: Tensor, n_components: int = 64, seed: int = 0) -> Tensor:
+@dataclass(frozen=True)
+class PrincipalComponents:
+    r"""The mean and the leading principal components of the rows of a matrix.
+
+    Args:
+        mean (torch.Tensor): The mean row, ``[F]``.
+        directions (torch.Tensor): The components, ``[F, d]``, in the type to compute in.
+    """
+
+    mean: Tensor
+    directions: Tensor
+
+    @classmethod
+    def find(
+        cls, x: Tensor, n_components: int = 64, seed: int = 0, world: World | None = None
+    ) -> PrincipalComponents:
+        r"""Finds the components. The arguments are those of :meth:`reduce_features`."""
+        world = world or World()
+        num_rows, num_features = sum(world.gather(x.size(0))), x.size(1)
+        dtype = work_dtype(x.dtype)
+        mean = world.sum(_row_sum(x)) / num_rows
+        if num_features <= n_components:
+            return cls(mean, torch.eye(num_features, dtype=dtype, device=x.device))
+        width = min(n_components + OVERSAMPLE, num_features)
+        generator = torch.Generator().manual_seed(seed)
+        start = torch.randn(num_features, width, generator=generator, dtype=torch.float64)
+        basis = torch.linalg.qr(start.to(x.device)).Q
+        for _ in range(NUM_ITERATIONS):
+            basis = torch.linalg.qr(world.sum(_covariance_times(x, mean, basis))).Q
+        small = basis.t() @ world.sum(_covariance_times(x, mean, basis))  # [width, width]
+        values, vectors = torch.linalg.eigh((small + small.t()) / 2)
+        directions = basis @ vectors[:, values.argsort(descending=True)[:n_components]]
+        # A direction is defined up to its sign. Fix it, so that the result does not depend on
+        # LAPACK.
+        largest = directions.abs().argmax(dim=0, keepdim=True)
+        directions = directions * directions.gather(0, largest).sign()
+        # Machines may differ in rounding, and all rows need the same directions.
+        return cls(mean, world.first(directions.to(dtype)))
+
+    def project(self, x: Tensor) -> Tensor:
+        r"""The coordinates of the rows of a matrix, dense or sparse, ``[n, d]``."""
+        return _project(x, self.mean, self.directions)
+
+
+def reduce_features(
+    x: Tensor, n_components: int = 64, seed: int = 0, world: World | None = None
+) -> Tensor:
     r"""Projects the rows of :obj:`x` on their leading principal components.
 
     The components are found by randomised subspace iteration on the covariance. Rows are centred
@@ -38,6 +86,8 @@ def reduce_features(x: Tensor, n_components: int = 64, seed: int = 0) -> Tensor:
         x (torch.Tensor): The features, dense or sparse (COO, CSR), of any floating type.
         n_components (int, optional): The number of components. (default: :obj:`64`)
         seed (int, optional): The seed of the first directions. (default: :obj:`0`)
+        world (World, optional): The processes, if each of them holds some of the rows.
+            (default: :obj:`None`)
 
     Returns:
         A dense tensor of shape :obj:`[num_rows, min(n_components, num_features)]`, centred,
@@ -60,23 +110,7 @@ def reduce_features(x: Tensor, n_components: int = 64, seed: int = 0) -> Tensor:
 
     if x.layout != torch.strided:
         x = to_csr(x)
-    mean = _mean(x)
-    if num_features <= n_components:
-        directions = torch.eye(num_features, dtype=dtype, device=x.device)
-        return _project(x, mean, directions)
-
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.randn(num_features, width, generator=generator, dtype=torch.float64)
-    basis = torch.linalg.qr(start.to(x.device)).Q
-    for _ in range(NUM_ITERATIONS):
-        basis = torch.linalg.qr(_covariance_times(x, mean, basis)).Q
-    small = basis.t() @ _covariance_times(x, mean, basis)  # [width, width]
-    values, vectors = torch.linalg.eigh((small + small.t()) / 2)
-    directions = basis @ vectors[:, values.argsort(descending=True)[:n_components]]
-    # A direction is defined up to its sign. Fix it, so that the result does not depend on LAPACK.
-    largest = directions.abs().argmax(dim=0, keepdim=True)
-    directions = directions * directions.gather(0, largest).sign()
-    return _project(x, mean, directions.to(dtype))
+    return PrincipalComponents.find(x, n_components, seed, world).project(x)
 
 
 def fit_linear(model: Any, z: np.ndarray, y: np.ndarray) -> None:
@@ -99,14 +133,14 @@ def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _mean(x: Tensor) -> Tensor:
+def _row_sum(x: Tensor) -> Tensor:
     total = torch.zeros(x.size(1), dtype=torch.float64, device=x.device)
     for _, _, block in row_blocks(x, _block_rows(x, 0)):
         if block.layout == torch.strided:
             total += block.sum(dim=0, dtype=torch.float64)
         else:
             total.index_add_(0, block._indices()[1], block._values().double())
-    return total / x.size(0)
+    return total
 
 
 def _covariance_times(x: Tensor, mean: Tensor, directions: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-r"""Rows of dense and sparse matrices: blocks, and CSR conversion."""
+r"""Rows of dense and sparse matrices: blocks, norms, scaling, and CSR conversion."""
 
 import warnings
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 BLOCK_ELEMENTS = 2**23  # 32 MiB of float32: large enough for fast products, small next to the data
+NORM_ELEMENTS = 1 << 24  # elements of dense rows per block of norms
 
 
 def work_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -53,6 +54,23 @@ def row_blocks(x: Tensor, block_rows: int) -> Iterator[tuple[int, int, Tensor]]:
         yield start, stop, block
 
 
+def block_of(x: Tensor, rows: slice) -> Tensor:
+    r"""Returns consecutive rows of a dense or sparse matrix. Dense rows are not copied.
+
+    Args:
+        x (torch.Tensor): The matrix, dense or :obj:`torch.sparse_coo` or :obj:`torch.sparse_csr`.
+        rows (slice): The rows.
+    """
+    start, stop, _ = rows.indices(x.size(0))
+    if x.layout == torch.strided or (start == 0 and stop == x.size(0)):
+        return x[start:stop] if x.layout == torch.strided else x
+    x = to_csr(x)
+    crow = x.crow_indices()[start : stop + 1]
+    first, last = int(crow[0]), int(crow[-1])
+    shape = torch.Size([stop - start, x.size(1)])
+    return csr_matrix(crow - first, x.col_indices()[first:last], x.values()[first:last], shape)
+
+
 def to_csr(x: Tensor) -> Tensor:
     r"""Returns :obj:`x` in CSR layout. Duplicate entries are summed."""
     if x.layout == torch.sparse_csr:
@@ -93,3 +111,35 @@ def rank_among_equals(value: Tensor) -> Tensor:
     rank = torch.empty_like(position)
     rank[order] = position - torch.searchsorted(ordered, ordered)
     return rank
+
+
+def clip_rows(x: Tensor, bound: float) -> Tensor:
+    r"""Scales rows down to a norm of at most :obj:`bound`.
+
+    Args:
+        x (torch.Tensor): The rows, ``[n, d]``, dense or sparse.
+        bound (float): The largest :math:`L_2` norm.
+    """
+    scale = (bound / row_norms(x).clamp(min=1e-300)).clamp(max=1.0)
+    return scale_rows(x, scale)
+
+
+def row_norms(x: Tensor) -> Tensor:
+    r"""The :math:`L_2` norm of each row, ``[n]``, :obj:`float64`."""
+    if x.layout == torch.strided:
+        blocks = x.split(max(1, NORM_ELEMENTS // max(1, x.size(1))))
+        return torch.cat([block.double().norm(dim=1) for block in blocks])
+    x = x.to_sparse_coo().coalesce()
+    square = torch.zeros(x.size(0), dtype=torch.double)
+    return square.index_add_(0, x.indices()[0], x.values().double().square()).sqrt()
+
+
+def scale_rows(x: Tensor, scale: Tensor) -> Tensor:
+    r"""Multiplies each dense or sparse row, ``[n, d]``, by a number, ``[n]``."""
+    if x.layout == torch.strided:
+        return x * scale[:, None].to(x.dtype)
+    x = x.to_sparse_coo().coalesce()
+    values = x.values() * scale[x.indices()[0]].to(x.dtype)
+    return torch.sparse_coo_tensor(
+        x.indices(), values, x.shape, is_coalesced=True, check_invariants=False
+    )

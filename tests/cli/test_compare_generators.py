@@ -1,0 +1,60 @@
+"""``cgt benchmark --generators`` on an own graph, from the file to the page."""
+
+import json
+
+import pytest
+import torch
+
+from tests.helpers.graphs import random_graph
+from torch_geometric_cgt.cli import main
+
+
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        ([], "Give '--scenario' or '--generators', one of the two"),
+        (['--generators', 'CGT', '--scenario', '1'], "Give '--scenario' or '--generators'"),
+        (['--generators', 'GPT', '--datasets', 'Cora'], "Unknown model 'GPT'"),
+        (['--generators', 'CGT'], "Give '--datasets', or one graph of your own"),
+        (['--generators', 'CGT', '--datasets', 'Kora'], "Unknown dataset 'Kora'"),
+        (['--generators', 'CGT,cgt', '--datasets', 'Cora'], 'names one of them twice'),
+        (
+            ['--generators', 'CGT', '--datasets', 'Cora', '--models', 'GNC'],
+            "Unknown models ['GNC']",
+        ),
+        (
+            ['--generators', 'CGT', '--datasets', 'Cora', '--option', 'NGram.order=1'],
+            "'--option' names generators that are not compared: ['ngram']",
+        ),
+        (
+            ['--generators', 'NGram', '--datasets', 'Cora', '--option', 'order=1'],
+            "'--option' must be NAME.KEY=VALUE (got 'order=1')",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(tmp_path, capsys, arguments, message):
+    assert main(['benchmark', '--cells', str(tmp_path / 'c.jsonl'), *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / 'c.jsonl').exists()
+
+
+@pytest.mark.slow
+def test_an_own_graph_from_the_file_to_the_page(tmp_path, capsys):
+    torch.save(random_graph(num_nodes=150, num_edges=400), tmp_path / 'mine.pt')
+    command = ['benchmark', '--generators', 'CGT,NGram', '--source', str(tmp_path / 'mine.pt')]
+    command += ['--k', '15', '--epochs', '1', '--num-neighbors', '2', '2', '--models', 'MLP,GCN']
+    command += ['--root', str(tmp_path / 'builds'), '--cells', str(tmp_path / 'results.jsonl')]
+    command += ['--out', str(tmp_path / 'out'), '--no-attack', '--option', 'CGT.hidden_channels=16']
+    command += ['--option', 'CGT.num_layers=1']
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert 'mine, seed 0, NGram, build: finished' in shown.err
+    assert 'Generators, graph by graph' in shown.out and 'k = 15 per feature vector' in shown.out
+    found = json.loads((tmp_path / 'out' / 'generators.json').read_text())
+    columns = found['graphs'][0]['columns']
+    assert list(columns) == ['ceiling', 'quantized', 'CGT', 'NGram']
+    assert all(columns[name]['status'] == 'finished' for name in ('CGT', 'NGram'))
+    assert found['settings']['k'] == 15
+    assert (tmp_path / 'out' / 'generators.html').exists()
+    assert main(command) == 0
+    assert 'finished' not in capsys.readouterr().err
