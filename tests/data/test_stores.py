@@ -93,8 +93,8 @@ def worker_memory(batch):
 
 
 def return_freed_memory():
-    """Gives memory that was freed back to the system: glibc keeps up to 32 MiB of it per block, which workers
-    would inherit and :meth:`worker_memory` would count.
+    """Gives freed memory back to the system. Otherwise workers inherit what glibc keeps of it,
+    tens of MiB, and :meth:`worker_memory` counts it.
     """
     gc.collect()
     trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)
