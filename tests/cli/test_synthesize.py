@@ -13,16 +13,16 @@ from torch_geometric_cgt.cli import main
 from torch_geometric_cgt.cli.arguments import add_build_arguments, generator_of, promise_of
 
 
-def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypatch):
+def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys, monkeypatch):
     terms = ['--license', 'CC0-1.0', '--intended-use', 'Tests']
-    assert main(['synthesize', *plain, '--out', str(tmp_path / 'release'), *terms]) == 0
+    assert main(['synthesize', *quick, '--out', str(tmp_path / 'release'), *terms]) == 0
     shown = capsys.readouterr().out
     assert 'Not guaranteed' in shown and '1,797 computation graphs' in shown
     card = json.loads((tmp_path / 'release' / 'card.json').read_text())
     assert card['privacy']['k_reached'] >= 30
     assert card['terms'] == {'license': 'CC0-1.0', 'intended_use': 'Tests'}
 
-    arguments = ['evaluate', *plain, '--models', 'SGC', '--out', str(tmp_path / 'report')]
+    arguments = ['evaluate', *quick, '--models', 'SGC', '--out', str(tmp_path / 'report')]
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert 'original' in shown and 'transfer' in shown and 'mse' in shown
@@ -41,7 +41,7 @@ def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypat
     assert set(report['graph']['statistics']) == {'original', 'generated'}
     assert 'as one graph' in report['notice']
     assert 'id="joined"' in (tmp_path / 'second' / 'report.html').read_text()
-    judge_and_compare(plain, tmp_path, capsys, monkeypatch)
+    judge_and_compare(quick, tmp_path, capsys, monkeypatch)
     assert len(builds(tmp_path / 'root')) == 1
 
 
