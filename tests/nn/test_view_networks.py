@@ -105,3 +105,14 @@ def test_test_roots_are_not_trained_on():
     noise = torch.randint(3, (900,), generator=torch.Generator().manual_seed(5))
     scores = network_scores(replace(trees, y=torch.where(test, noise, trees.y)), torch.eye(3))
     assert abs(scores['root'] - 1 / 3) < 0.08
+
+
+def test_many_features_are_added_up_in_groups(monkeypatch):
+    """In the same groups whether rows are sparse or not; lengths stay nearly the same."""
+    monkeypatch.setattr(view_networks, 'MAX_FEATURES', 64)
+    x = (torch.rand(20, 500, generator=torch.Generator().manual_seed(0)) < 0.02).float()
+    dense, sparse = (view_networks._grouped(each) for each in (x, x.to_sparse_coo()))
+    assert dense.shape == (20, 64) and torch.allclose(dense, sparse)
+    assert float((dense.square().sum() / x.square().sum() - 1).abs()) < 0.25
+    assert torch.allclose(view_networks._grouped(x[:10] + x[10:]), dense[:10] + dense[10:])
+    assert torch.equal(view_networks._grouped(x[:, :64]), x[:, :64])

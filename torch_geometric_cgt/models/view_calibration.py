@@ -87,12 +87,7 @@ def match_views(
 ) -> tuple[ViewTilt, ViewMatch]:
     r"""Learns which candidates to keep, so that views of generated trees are as
     in the source: first the means of statistics of its token trees, then the
-    scores of networks.
-
-    The scores to reach lie half-way between those on original features and those
-    on quantized ones. Networks lose more accuracy by quantization than GNNs,
-    which have more layers and overfit original features more: with scores of
-    the original features, GNNs are 0.01 too accurate on Cora.
+    scores of networks on original features.
 
     Args:
         real (list[TokenTrees]): Several draws of computation graphs of the same
@@ -107,13 +102,12 @@ def match_views(
         callback (callable, optional): Called after each of the
             :obj:`MAX_ROUNDS` + 1 rounds of calibration. (default: :obj:`None`)
     """
-    quantized = [trees.map_tokens(cluster, codebook.size(0)) for trees in real]
     scores = [
-        network_scores(trees, rows, seed=draw)
-        for draw in range(min(SCORE_DRAWS, len(real)))
-        for trees, rows in (used_tokens(real[draw], x), (quantized[draw], codebook))
+        network_scores(*used_tokens(trees, x), seed=draw)
+        for draw, trees in enumerate(real[:SCORE_DRAWS])
     ]
     aim = {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
+    quantized = [trees.map_tokens(cluster, codebook.size(0)) for trees in real]
     source = replace(
         quantized[0],
         tokens=torch.cat([trees.tokens for trees in quantized]),

@@ -22,6 +22,7 @@ LR, WEIGHT_DECAY = 0.01, 5e-4
 BATCH_SIZE = 512
 EPOCHS = 30
 LENGTH = 2.0  # mean length of a feature vector: one learning rate fits all graphs
+MAX_FEATURES = 1024  # more features are added up in this number of random groups
 
 
 class ViewNetworks(nn.Module):
@@ -134,7 +135,7 @@ def network_scores(trees: TokenTrees, x: Tensor, seed: int = 0) -> dict[str, flo
         seed (int, optional): The seed of weights, batches and dropout.
             (default: :obj:`0`)
     """
-    x = (x if x.layout == torch.strided else x.to_sparse_coo()).float()
+    x = _grouped((x if x.layout == torch.strided else x.to_sparse_coo()).float())
     x = x * (LENGTH / max(_mean_length(trees, x), 1e-12))
     train, val, test = _split(trees)
     with torch.random.fork_rng(devices=[]):
@@ -188,6 +189,24 @@ def _split(trees: TokenTrees) -> tuple[Tensor, Tensor, Tensor]:
         train = train[torch.arange(train.numel()) % 8 != 0] if train.numel() > 1 else train
     val = val if val.numel() else train
     return train, val, test if test.numel() else val
+
+
+def _grouped(x: Tensor) -> Tensor:
+    r"""Adds up features in random groups with random signs, so that time does not grow with their
+    number. Groups depend on the number of features only: they are the same for original and
+    quantized features.
+    """
+    num_features = x.size(1)
+    if num_features <= MAX_FEATURES:
+        return x
+    rng = torch.Generator().manual_seed(num_features)
+    group = torch.randint(MAX_FEATURES, (num_features,), generator=rng)
+    sign = 2.0 * torch.randint(2, (num_features,), generator=rng) - 1.0
+    place = torch.stack([torch.arange(num_features), group])
+    groups = torch.sparse_coo_tensor(place, sign, (num_features, MAX_FEATURES)).to(x.device)
+    if x.layout != torch.strided:
+        return torch.sparse.mm(x, groups).to_dense()
+    return torch.sparse.mm(groups.t(), x.t()).t().contiguous()
 
 
 def _mean_length(trees: TokenTrees, x: Tensor) -> float:
