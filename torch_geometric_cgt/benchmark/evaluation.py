@@ -48,8 +48,9 @@ from torch_geometric_cgt.benchmark.zoo import (
 from torch_geometric_cgt.benchmark.zoo_models import MAKERS
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.data.token_trees import matrix_of
-from torch_geometric_cgt.data.views import probe_table, used_tokens, view_scores
+from torch_geometric_cgt.data.views import used_tokens
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
+from torch_geometric_cgt.nn.view_networks import network_scores
 from torch_geometric_cgt.pipeline.source import Source, check_source
 
 VIEW_ROOTS = 4_000  # maximum number of trees that probes of views learn from
@@ -74,7 +75,7 @@ class Evaluation:
         wasserstein (dict): Distances by statistic and pair of columns.
         metric (str): What a score is, :obj:`"accuracy"` or :obj:`"roc_auc"`.
         floor (list[str]): Models that do not count in comparisons.
-        views (dict): The score of a linear probe by view of a tree and column: its accuracy,
+        views (dict): The score of a network by view of a tree and column: its accuracy,
             or the area under the ROC curve for two labels.
         graph (dict): The output of
             :func:`~torch_geometric_cgt.benchmark.joined_graph.compare_joined`;
@@ -274,7 +275,8 @@ def evaluate_dataset(
 
 
 def compared_views(trees: dict[str, TokenTrees]) -> dict[str, dict[str, float]]:
-    r"""The score of a linear probe on each view of some trees, by view and column.
+    r"""The score of a network on each view of some trees, by view and column, see
+    :meth:`~torch_geometric_cgt.nn.view_networks.network_scores`.
 
     Args:
         trees (dict[str, TokenTrees]): The trees of each column, with features.
@@ -284,7 +286,7 @@ def compared_views(trees: dict[str, TokenTrees]) -> dict[str, dict[str, float]]:
         rng = torch.Generator().manual_seed(0)
         some = own.select(torch.randperm(len(own), generator=rng)[:VIEW_ROOTS])
         used, x = used_tokens(some, matrix_of(own.features))
-        for view, score in view_scores(used, probe_table(x)).items():
+        for view, score in network_scores(used, x).items():
             out.setdefault(view, {})[column] = score
     return out
 

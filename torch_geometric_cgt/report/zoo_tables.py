@@ -77,7 +77,7 @@ def graphs_table(graphs: Sequence[tuple[str, Mapping[str, Any]]]) -> TextTable:
 
 
 def views_table(views: Mapping[str, Mapping[str, float]]) -> TextTable:
-    r"""The accuracy of a linear probe on each view of a tree.
+    r"""The accuracy of a small network on each view of a tree.
 
     Args:
         views (dict): The accuracy by view and column.
