@@ -26,6 +26,19 @@ def test_a_function_that_hangs_is_out_of_time():
     assert set(psutil.Process().children(recursive=True)) <= set(before)
 
 
+def test_processor_time_does_not_pass_while_a_process_sleeps():
+    assert run_limited(limited.sleep, 1.2, seconds=0.6, clock='processor').status == 'finished'
+    run = run_limited(limited.compute, seconds=0.6, clock='processor')
+    assert run.status == 'out of time' and 0.6 < run.processor_seconds < 5
+
+
+def test_processor_time_is_measured():
+    sleeping, busy = run_limited(limited.sleep, 0.5), run_limited(limited.compute, 0.5)
+    assert sleeping.processor_seconds < 0.4 < busy.processor_seconds
+    with pytest.raises(ValueError, match="'clock' must be 'wall' or 'processor'"):
+        run_limited(limited.add, 1, 2, clock='sun')
+
+
 def test_a_function_that_checks_stops_by_itself():
     run = run_limited(limited.obey, seconds=0.2)
     assert run.status == 'out of time' and 0.2 < run.seconds < 1.5

@@ -6,7 +6,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -228,15 +228,15 @@ class Comparison:
         r"""Runs a part in this process."""
         if self._is_done(key):
             return
-        started = time.monotonic()
+        started, busy = time.monotonic(), time.process_time()
         try:
             run = LimitedRun(FINISHED, function())
         except Exception as error:
             if is_out_of_memory(error):
                 raise
             run = LimitedRun(FAILED, message=f'{type(error).__name__}: {error}')
-        seconds = round(time.monotonic() - started, 3)
-        self._add(key, LimitedRun(run.status, run.value, run.message, seconds))
+        seconds, busy = time.monotonic() - started, time.process_time() - busy
+        self._add(key, replace(run, seconds=round(seconds, 3), processor_seconds=round(busy, 3)))
 
     def _is_done(self, key: Key) -> bool:
         r"""Whether a part has a result. One that met a limit is run again if it may use
@@ -261,6 +261,7 @@ class Comparison:
             'value': run.value,
             'wall_seconds': run.seconds,
             'peak_bytes': run.peak_bytes,
+            'processor_seconds': run.processor_seconds,
             **(limits or {}),
         }
         self.file.add(key, content)

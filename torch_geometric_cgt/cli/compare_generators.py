@@ -55,8 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='NAME.KEY=VALUE',
         help='option of a generator, e.g. NGram.order=1; may be given several times',
     )
-    add('--no-attack', action='store_true', help='no membership attack, which needs a second build')
-    add('--max-records', type=int, default=1000, help='nodes to attack (default: %(default)s)')
+    add(
+        '--no-attack',
+        action='store_true',
+        help='no membership attack, which needs a second build of half of the roots',
+    )
+    add('--max-records', type=int, default=1000, help='roots to attack (default: %(default)s)')
     add('--retry', action='store_true', help='run again what did not finish')
     add(
         '--out',
