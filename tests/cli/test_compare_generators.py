@@ -70,3 +70,19 @@ def test_an_own_graph_from_the_file_to_the_page(tmp_path, capsys):
     assert 'Attack AUC' in page and f'{attacks["Resampled"]["area"]:.2f}<small>[' in page
     assert main(command) == 0
     assert 'finished' not in capsys.readouterr().err
+
+
+def test_time_and_memory_of_builds(tmp_path, capsys):
+    pytest.importorskip('matplotlib')
+    torch.save(random_graph(num_nodes=150, num_edges=400), tmp_path / 'mine.pt')
+    command = ['benchmark', '--generators', 'NGram', '--source', str(tmp_path / 'mine.pt')]
+    command += ['--k', '15', '--num-neighbors', '2', '2', '--scaling', '--clock', 'processor']
+    command += ['--root', str(tmp_path / 'builds'), '--cells', str(tmp_path / 'results.jsonl')]
+    command += ['--out', str(tmp_path / 'out')]
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert 'mine, seed 0, NGram, build: finished' in shown.err and 'NGram, GCN' not in shown.err
+    assert 'Time and memory of builds' in shown.out and 'mine: 150 nodes' in shown.out
+    assert (tmp_path / 'out' / 'scaling.png').exists()
+    assert main(command) == 0
+    assert 'finished' not in capsys.readouterr().err

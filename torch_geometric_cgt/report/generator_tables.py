@@ -140,8 +140,8 @@ def _notes(graphs: Sequence[Mapping[str, Any]]) -> list[str]:
         'of null slots and of repeated tokens in a tree. Minutes and GiB are those of the process '
         'of the build, with quantization.',
         'Attack AUC: a second build learns the computation graphs of a random half of the roots. '
-        'An attacker who knows all edges and the token of every node tells this half from the other '
-        'one, by the released trees and by the model; 0.5 is a blind guess. The strongest of '
+        'An attacker who knows all edges and the token of every node tells this half from the '
+        'other one, by the released trees and by the model; 0.5 is a blind guess. The strongest of '
         'several attacks is shown, and the interval holds for all of them together. Generators of '
         'whole graphs learn the edges of both halves and the labels of one.',
     ]
