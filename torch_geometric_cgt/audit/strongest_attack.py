@@ -36,7 +36,7 @@ class StrongestAttack:
 
     Args:
         score (str): What the attacker computes.
-        group (str): The group of records on which it is strongest.
+        group (str): The group of records that it is made on.
         area (float): The area under the ROC curve; a half is a blind guess.
         low (float): The lower end of its confidence interval, which holds for all
             attacks together.
@@ -52,13 +52,15 @@ class StrongestAttack:
     num_attacks: int
 
     @classmethod
-    def of(cls, membership: Membership) -> StrongestAttack:
-        r"""Chooses the attack whose interval begins highest.
+    def of(cls, membership: Membership, group: str = 'all') -> StrongestAttack:
+        r"""Chooses the attack on a group whose interval begins highest.
 
         Args:
             membership (Membership): All attacks.
+            group (str, optional): The group. (default: :obj:`"all"`)
         """
-        best = max(membership.attacks, key=lambda a: (a.area.low, a.area.value))
+        own = [attack for attack in membership.attacks if attack.group == group]
+        best = max(own, key=lambda attack: (attack.area.low, attack.area.value))
         found = best.area
         num_attacks = len(membership.attacks)
         return cls(best.score, best.group, found.value, found.low, found.high, num_attacks)
@@ -81,12 +83,19 @@ def attack_generator(
         seed (int): The seed of the halves and of all draws.
         max_records (int): The largest number of members, and of others, to attack.
         limits (Limits): The time and the memory of the run.
+
+    Returns:
+        The strongest attack on all roots and, as :obj:`groups`, the strongest one on
+        each group of roots that is large enough: hubs, outliers and rare labels.
     """
     split = split_members(source, random_members(source, UNIT, derive_seed(seed, 'halves')), UNIT)
     part = scaled_to(config, split.members, source)
     built = mechanism_on(torch.device('cpu'), log=False, limits=limits)(split.members, part)
     limits.check()
-    return StrongestAttack.of(attack_trees(split, built, seed, max_records)).to_dict()
+    found = attack_trees(split, built, seed, max_records)
+    groups = dict.fromkeys(attack.group for attack in found.attacks if attack.group != 'all')
+    by_group = {group: StrongestAttack.of(found, group).to_dict() for group in groups}
+    return {**StrongestAttack.of(found).to_dict(), 'groups': by_group}
 
 
 def attack_trees(split: MemberSplit, built: Build, seed: int, max_records: int) -> Membership:

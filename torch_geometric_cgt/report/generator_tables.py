@@ -142,6 +142,6 @@ def _notes(graphs: Sequence[Mapping[str, Any]]) -> list[str]:
         'Attack AUC: a second build learns the computation graphs of a random half of the roots. '
         'An attacker who knows all edges and the token of every node tells this half from the '
         'other one, by the released trees and by the model; 0.5 is a blind guess. The strongest of '
-        'several attacks is shown, and the interval holds for all of them together. Generators of '
-        'whole graphs learn the edges of both halves and the labels of one.',
+        'several attacks on all roots is shown, and the interval holds for all of them together. '
+        'Generators of whole graphs learn the edges of both halves and the labels of one.',
     ]
