@@ -16,6 +16,7 @@ def add(a, b, limits):
 
 def sleep(seconds, limits):
     time.sleep(seconds)
+    limits.check()
 
 
 def compute(*args):
