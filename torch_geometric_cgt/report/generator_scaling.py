@@ -161,7 +161,7 @@ def _curves(
     axes: Axes, builds: Sequence[Scaled], name: str, scale: float, limit: float | None, stop: str
 ) -> None:
     r"""One line per generator. Only finished builds are joined."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     from torch_geometric_cgt.report.figures import MARKERS, PALETTE
 
@@ -181,8 +181,12 @@ def _curves(
         axes.axhline(limit / scale, color='#999999', lw=0.8, ls=':')
         axes.annotate(stop, (0.02, limit / scale), xycoords=('axes fraction', 'data'), va='bottom')
     graphs = {found.graph: found.num_nodes for found in builds}
-    axes.set_xticks(list(graphs.values()), [f'{g}\n{n:,}' for g, n in graphs.items()], fontsize=8)
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    # Every second name is lower, so that graphs of about the same size can be read.
+    names = [('\n\n' if i % 2 else '') + f'{g}\n{n:,}' for i, (g, n) in enumerate(graphs.items())]
+    axes.set_xticks(list(graphs.values()), names, fontsize=8)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:g}'))
     axes.grid(axis='y', color='#e5e5e5', lw=0.6)
     axes.set_axisbelow(True)
