@@ -11,12 +11,6 @@ def quick(tmp_path) -> list[str]:
 
 
 @pytest.fixture
-def plain(quick) -> list[str]:
-    """Arguments of a build that trains no probes and takes about a second."""
-    return [*quick, '--num-scenes', '0', '--task-weight', '0']
-
-
-@pytest.fixture
 def quick_gnns(monkeypatch) -> None:
     """GNNs that are evaluated are trained for a few epochs."""
     monkeypatch.setattr(GNNConfig, 'for_roots', lambda _: GNNConfig(epochs=5))

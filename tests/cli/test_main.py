@@ -7,7 +7,14 @@ import warnings
 
 import pytest
 
-from torch_geometric_cgt.cli import COMMANDS, arguments, main, source_arguments, synthesize
+from torch_geometric_cgt.cli import (
+    COMMANDS,
+    arguments,
+    main,
+    promise_arguments,
+    source_arguments,
+    synthesize,
+)
 from torch_geometric_cgt.errors import SourceError
 
 # Runs `cgt`, and says which large packages that imported.
@@ -82,7 +89,7 @@ def test_help_lists_the_choices(command, listed, capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main([command, '--help'])
     shown = capsys.readouterr().out
-    named = {**vars(source_arguments), **vars(arguments)}
+    named = {**vars(source_arguments), **vars(promise_arguments), **vars(arguments)}
     for name in listed:
         assert not [choice for choice in named[name] if choice not in shown]
 

@@ -7,22 +7,22 @@ from functools import partialmethod
 import pytest
 
 from tests.helpers.builds import builds
-from torch_geometric_cgt import FitConfig, KAnonymity, datasets
+from torch_geometric_cgt import FitConfig, datasets
 from torch_geometric_cgt.benchmark import ZooConfig
 from torch_geometric_cgt.cli import main
-from torch_geometric_cgt.cli.arguments import add_build_arguments, generator_of, promise_of
+from torch_geometric_cgt.cli.arguments import add_build_arguments, generator_of
 
 
-def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypatch):
+def test_synthesize_then_evaluate(quick, quick_gnns, tmp_path, capsys, monkeypatch):
     terms = ['--license', 'CC0-1.0', '--intended-use', 'Tests']
-    assert main(['synthesize', *plain, '--out', str(tmp_path / 'release'), *terms]) == 0
+    assert main(['synthesize', *quick, '--out', str(tmp_path / 'release'), *terms]) == 0
     shown = capsys.readouterr().out
     assert 'Not guaranteed' in shown and '1,797 computation graphs' in shown
     card = json.loads((tmp_path / 'release' / 'card.json').read_text())
     assert card['privacy']['k_reached'] >= 30
     assert card['terms'] == {'license': 'CC0-1.0', 'intended_use': 'Tests'}
 
-    arguments = ['evaluate', *plain, '--models', 'SGC', '--out', str(tmp_path / 'report')]
+    arguments = ['evaluate', *quick, '--models', 'SGC', '--out', str(tmp_path / 'report')]
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert 'original' in shown and 'transfer' in shown and 'mse' in shown
@@ -41,7 +41,7 @@ def test_synthesize_then_evaluate(plain, quick_gnns, tmp_path, capsys, monkeypat
     assert set(report['graph']['statistics']) == {'original', 'generated'}
     assert 'as one graph' in report['notice']
     assert 'id="joined"' in (tmp_path / 'second' / 'report.html').read_text()
-    judge_and_compare(plain, tmp_path, capsys, monkeypatch)
+    judge_and_compare(quick, tmp_path, capsys, monkeypatch)
     assert len(builds(tmp_path / 'root')) == 1
 
 
@@ -104,27 +104,6 @@ def judge_and_compare(quick, tmp_path, capsys, monkeypatch):
     (out / 'report.json').write_text(json.dumps(report))
     assert main(['report', both[0], '--out', str(tmp_path / 'other')]) == 2
     assert '--zoo' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    'arguments, promise',
-    [
-        ([], KAnonymity()),
-        (['--min-value-support', '5'], KAnonymity(min_value_support=5)),
-        (['--rounding', '0.2'], KAnonymity(rounding=0.2)),
-        (
-            ['--min-value-support', '0', '--rounding', '0'],
-            KAnonymity(min_value_support=None, rounding=None),
-        ),
-        (['--min-value-support', 'auto', '--rounding', 'auto'], KAnonymity()),
-        (['--k', '1', '--accept-no-anonymity'], KAnonymity(1, accept_no_anonymity=True)),
-        (['--k', '900', '--accept-one-group'], KAnonymity(900, accept_one_group=True)),
-    ],
-)
-def test_the_protection_of_means(arguments, promise):
-    parser = argparse.ArgumentParser()
-    add_build_arguments(parser)
-    assert promise_of(parser.parse_args(arguments)) == promise
 
 
 def test_k_and_epsilon_are_two_promises(quick, tmp_path, capsys):

@@ -8,7 +8,7 @@ from torch_geometric.loader import NeighborLoader
 
 from tests.helpers.builds import builds, plain, promised
 from tests.helpers.graphs import random_graph
-from torch_geometric_cgt import FitConfig, KAnonymity, SyntheticCGTDataset
+from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
 from torch_geometric_cgt.errors import NotEnoughMemoryError, NotWritableError
@@ -124,9 +124,8 @@ def test_a_pyg_dataset_as_source(tmp_path):
         Digits(),
         root=tmp_path,
         log=False,
-        generator={'hidden_channels': 16, 'num_layers': 1, 'num_scenes': 0},
+        generator={'hidden_channels': 16, 'num_layers': 1},
         fit=FitConfig(epochs=1),
-        privacy=KAnonymity(task_weight=0.0),
     )
     assert dataset.card['source'] == {
         'name': 'Digits',

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import torch
 
-from tests.helpers import several
 from tests.helpers.graphs import random_graph
+from tests.helpers.several import arguments
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.errors import CGTError
 from torch_geometric_cgt.pipeline import KAnonymousPipeline
-
-
-def arguments(root: Path) -> dict:
-    return {**several.arguments(root), 'num_samples': 120}
 
 
 def main(root: Path) -> None:

@@ -16,8 +16,7 @@ from torch_geometric_cgt import SyntheticCGTDataset
 
 
 def construct(root: Path) -> None:
-    two_blocks = {**arguments(root), 'num_samples': 4500}
-    SyntheticCGTDataset(random_graph(), **two_blocks, log=False)
+    SyntheticCGTDataset(random_graph(), **arguments(root), log=False)
 
 
 def content(root: Path) -> dict[str, bytes]:

@@ -22,10 +22,9 @@ K = 10
 
 def construct(root: Path) -> None:
     torch.set_num_threads(1)
-    two_blocks = {**arguments(root), 'k': K, 'num_samples': 4500}
-    dataset = SyntheticCGTDataset(random_graph(), **two_blocks, log=False)
+    dataset = SyntheticCGTDataset(random_graph(), **{**arguments(root), 'k': K}, log=False)
     assert dataset.privacy.k == K and dataset.card['privacy']['k_reached'] >= K
-    assert len(dataset.trees) == 4500
+    assert len(dataset.trees) == 9000
 
 
 def start(root: Path, size: int) -> list[int]:

@@ -67,7 +67,7 @@ def several(folder):
     """What the test of several processes compares with one process."""
     torch.set_num_threads(1)
     world = join_world()
-    config = {'epochs': 4, 'patience': 100, 'holdout': 0.2, 'batch_size': 8}
+    config = {'epochs': 10, 'patience': 100, 'holdout': 0.2, 'batch_size': 8}
     for accumulate in [1, 3]:
         steps = {**config, 'accumulate': accumulate, 'checkpoint_minutes': 5.0}
         run(None, folder / f'{accumulate}.pt', steps, 0.0, world)

@@ -3,6 +3,9 @@
 import torch
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.models.candidates import CandidatePool
+
+SIZE = 8  # candidates of a group
 
 
 def trees_with_signal(root, child, seed, n=3000, num_classes=3):
@@ -16,3 +19,13 @@ def trees_with_signal(root, child, seed, n=3000, num_classes=3):
     tokens[:, 2] = tokens[:, 2].masked_fill(torch.rand(n, generator=rng) < 0.25, num_classes)
     split = torch.where(torch.rand(n, generator=rng) < 0.5, 1, 4)
     return TokenTrees(tokens, y, split, num_classes, num_classes, TreeShape.of([2]))
+
+
+def pool_of(root, child, seed=1, groups=1500):
+    """Candidates whose labels agree in groups."""
+    trees = trees_with_signal(root, child, seed, n=groups * SIZE)
+    order = trees.y.argsort(stable=True)
+    whole = torch.cat(
+        [rows[: rows.numel() // SIZE * SIZE] for rows in order.split(trees.y.bincount().tolist())]
+    )
+    return CandidatePool(trees.select(whole), SIZE, seed)

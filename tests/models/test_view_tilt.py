@@ -1,26 +1,13 @@
-"""The tilt: selected trees have the means of the source, and probes score alike."""
+"""The tilt: selected trees have the means of the source."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-from tests.helpers.view_trees import trees_with_signal
-from torch_geometric_cgt.data.views import view_scores
+from tests.helpers.view_trees import SIZE, pool_of, trees_with_signal
 from torch_geometric_cgt.models.candidates import CandidatePool, is_train, random_folds
-from torch_geometric_cgt.models.view_tilt import Response, ViewTilt, match_views
-
-SIZE = 8
-
-
-def pool_of(root, child, seed=1, groups=1500):
-    """Candidates whose labels agree in groups."""
-    trees = trees_with_signal(root, child, seed, n=groups * SIZE)
-    order = trees.y.argsort(stable=True)
-    whole = torch.cat(
-        [rows[: rows.numel() // SIZE * SIZE] for rows in order.split(trees.y.bincount().tolist())]
-    )
-    return CandidatePool(trees.select(whole), SIZE, seed)
+from torch_geometric_cgt.models.view_tilt import ViewTilt
 
 
 def expected_means(tilt, pool):
@@ -47,7 +34,7 @@ def test_a_pool_like_the_source_is_hardly_tilted():
     source, pool = trees_with_signal(0.6, 0.3, 0, n=4000), pool_of(0.6, 0.3)
     fold = random_folds(len(source), torch.Generator().manual_seed(77))
     tilt = ViewTilt.fit(source, fold, torch.eye(3), pool)
-    score = tilt._scores(pool.statistics(tilt.statistics), pool.trees.y)
+    score = tilt.scores(pool.statistics(tilt.statistics), pool.trees.y)
     chance = score.view(-1, SIZE).softmax(dim=1)
     assert float((1 / chance.square().sum(dim=1)).mean()) > 0.9 * SIZE
 
@@ -94,45 +81,6 @@ def test_candidates_are_chosen_in_proportion_to_their_weights():
     assert not torch.equal(chosen, pool.choose(score, draw=1))
 
 
-def test_probes_on_selected_trees_score_as_on_the_source():
-    """All views at once: the root is too weak, and children are too strong, in the pool."""
-    real = [trees_with_signal(0.6, 0.25, seed=0, n=3000)]
-    aim = view_scores(real[0], torch.eye(3))
-    pool = pool_of(0.3, 0.45)
-    tilt, match = match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
-    fresh = tilt.select(pool_of(0.3, 0.45, seed=5))
-    found = view_scores(fresh, torch.eye(3))
-    untouched = view_scores(fresh_without_tilt(5), torch.eye(3))
-    assert max(abs(untouched[name] - aim[name]) for name in aim) > 0.12
-    assert max(abs(found[name] - aim[name]) for name in aim) < 0.05
-    assert match.aim == pytest.approx(aim) and match.candidates == SIZE
-    assert 1 <= match.effective <= SIZE and len(match.rounds) == 4
-
-
-def fresh_without_tilt(seed):
-    pool = pool_of(0.3, 0.45, seed=seed)
-    return pool.trees.select(torch.arange(pool.num_groups) * SIZE)
-
-
-def test_of_a_small_release_the_closest_selection_is_kept():
-    real = [trees_with_signal(0.6, 0.25, seed=0, n=400)]
-    pool = pool_of(0.5, 0.3, groups=400)
-    tilt, match = match_views(
-        real, torch.eye(3), torch.arange(3), torch.eye(3), pool, is_release=True
-    )
-
-    def error(trees):
-        found = view_scores(trees, torch.eye(3))
-        return sum((found[name] - match.aim[name]) ** 2 for name in found)
-
-    others = []
-    for draw in range(100, 106):
-        other = ViewTilt.from_tensors(tilt.tensors(), pool.trees.shape)
-        other.draw = draw
-        others.append(error(other.select(pool)))
-    assert error(tilt.select(pool)) < sorted(others)[2]
-
-
 def test_a_tilt_that_was_written_selects_the_same_trees():
     source, pool = trees_with_signal(0.6, 0.3, 0, n=600), pool_of(0.4, 0.4, groups=200)
     fold = random_folds(len(source), torch.Generator().manual_seed(77))
@@ -141,23 +89,6 @@ def test_a_tilt_that_was_written_selects_the_same_trees():
     again = ViewTilt.from_tensors(tilt.tensors(), source.shape)
     assert torch.equal(again.select(pool).tokens, tilt.select(pool).tokens)
     assert again.draw == 3 and is_train(source).any()
-
-
-def test_all_trees_of_a_root_are_in_one_fold(monkeypatch):
-    """Otherwise a probe would have seen the root in another draw of its neighbours."""
-    real, folds = [trees_with_signal(0.6, 0.3, seed=0, n=300)] * 3, []
-    fit = ViewTilt.fit
-
-    def spy(source, fold, *rest):
-        folds.append(fold)
-        return fit(source, fold, *rest)
-
-    monkeypatch.setattr(ViewTilt, 'fit', spy)
-    pool = pool_of(0.5, 0.3, groups=100)
-    match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
-    (fold,) = folds
-    assert torch.equal(fold[:300], fold[300:600]) and torch.equal(fold[:300], fold[600:])
-    assert set(fold.tolist()) == {0, 1, 2}
 
 
 def test_the_tilt_does_not_make_up_for_labels_that_a_split_has_drawn_too_often():
@@ -187,25 +118,34 @@ def no_signal(seed, train_share, size=1):
     return replace(trees, y=y, split=split.to(trees.split.dtype))
 
 
-def test_the_calibration_of_two_labels_does_not_oscillate():
-    """Scores of two labels change several times as fast as the mean probability of the label."""
-    real = [two_labels(trees_with_signal(0.15, 0.1, seed=0, n=3000))]
-    pool = CandidatePool(two_labels(pool_of(0.05, 0.05).trees), SIZE, 1)
-    _, match = match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
-    for score in match.rounds:
-        assert max(abs(score[name] - match.aim[name]) for name in match.aim) < 0.03
+def test_a_balanced_selection_has_its_expected_means_in_every_label_and_split():
+    pool = pool_of(0.4, 0.3, groups=600)
+    rng = torch.Generator().manual_seed(3)
+    statistics = torch.randn(len(pool.trees), 5, generator=rng)
+    score = torch.randn(len(pool.trees), generator=rng)
+    chance = score.view(-1, SIZE).softmax(dim=1)
+    expected = (chance[..., None] * statistics.view(-1, SIZE, 5)).sum(dim=1)  # [G, 5]
+    cell = 2 * pool.trees.y[::SIZE] + is_train(pool.trees)[::SIZE]
+
+    def error(chosen, rows):
+        return float((statistics[chosen] - expected)[rows].sum(dim=0).square().mean().sqrt())
+
+    balanced = [pool.choose(score, draw, statistics) for draw in range(4)]
+    free = [pool.choose(score, draw) for draw in range(4)]
+    for chosen in balanced:
+        assert torch.equal(chosen // SIZE, torch.arange(pool.num_groups))  # one of each group
+    for rows in [torch.ones_like(cell) > 0, *(cell == c for c in cell.unique())]:
+        near, far = (sum(error(c, rows) for c in kept) for kept in (balanced, free))
+        assert near < 0.4 * far
+    assert torch.equal(balanced[0], pool.choose(score, 0, statistics))
+    assert not torch.equal(balanced[0], balanced[1])
 
 
-def two_labels(trees):
-    return replace(trees, y=trees.y.clamp(max=1), num_classes=2)
-
-
-def test_the_response_of_scores_is_learned_from_large_steps():
-    response, planned = Response(), torch.full((7,), 0.02)
-    first = response.gain
-    response.observe(planned / 1000, planned)  # noise
-    assert response.gain == pytest.approx(first, rel=0.1)
-    response.observe(planned, 6 * planned)
-    assert response.gain == pytest.approx(6, rel=0.1)
-    response.observe(planned, -60 * planned)
-    assert response.gain == 0.5
+def test_a_balanced_selection_still_draws_by_the_weights():
+    """Balance is about sums; it prefers no candidate of a group."""
+    trees = trees_with_signal(0.5, 0.5, 0, n=40_000)
+    pool = CandidatePool(replace(trees, y=torch.zeros(40_000).long()), 4, 0)
+    score = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().repeat(10_000)
+    statistics = torch.randn(40_000, 3, generator=torch.Generator().manual_seed(0))
+    share = torch.bincount(pool.choose(score, 0, statistics) % 4) / 10_000
+    assert torch.allclose(share, torch.tensor([0.1, 0.2, 0.3, 0.4]), atol=0.02)

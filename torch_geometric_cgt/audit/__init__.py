@@ -2,9 +2,9 @@ r"""Audits of a release: checks of its card, and attacks on the way it was made.
 
 :meth:`run_audit` runs all checks. :mod:`.anonymity` and :mod:`.similarity`
 measure the release itself. :mod:`.residuals` and :mod:`.sensitivity` test the
-ledger of a private build on its answers. :mod:`.membership`,
-:mod:`.edge_inference`, :mod:`.risks`, :mod:`.rebuild` and :mod:`.canaries`
-evaluate attacks, which :mod:`.attacks` runs on new builds.
+ledger of a private build on its answers. :mod:`.membership`, :mod:`.risks`,
+:mod:`.rebuild` and :mod:`.canaries` evaluate attacks, which :mod:`.attacks`
+runs on new builds.
 :mod:`.codebook_attack` needs the codebook alone. :mod:`.attack_limit`
 says what a claim allows them to show.
 """

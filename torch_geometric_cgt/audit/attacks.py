@@ -19,9 +19,14 @@ from torch_geometric_cgt.audit.attack_scores import (
 from torch_geometric_cgt.audit.canaries import Canaries, CanaryAudit, canary_audit, insert_canaries
 from torch_geometric_cgt.audit.codebook_attack import SCORES as CODEBOOK_SCORES
 from torch_geometric_cgt.audit.codebook_attack import codebook_scores
-from torch_geometric_cgt.audit.edge_inference import edge_inference, pair_scores
 from torch_geometric_cgt.audit.epsilon_bounds import Family
-from torch_geometric_cgt.audit.membership import MIN_GROUP, Membership, membership_inference
+from torch_geometric_cgt.audit.membership import (
+    MIN_GROUP,
+    Membership,
+    edge_inference,
+    membership_inference,
+    pair_scores,
+)
 from torch_geometric_cgt.audit.neighbours import (
     MemberSplit,
     hold_out_edges,

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_geometric_cgt.cli.arguments import UNITS
+from torch_geometric_cgt.cli.promise_arguments import UNITS
 from torch_geometric_cgt.cli.source_arguments import add_source_arguments, has_source, source_of
 from torch_geometric_cgt.errors import SourceError
 

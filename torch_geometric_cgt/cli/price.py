@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from torch_geometric_cgt.cli.arguments import (
+from torch_geometric_cgt.cli.promise_arguments import (
     add_edge_arguments,
     add_private_arguments,
     edge_args,

@@ -27,8 +27,13 @@ MAX_LOGITS = 80_000  # rows times labels: with many labels, fewer rows are used
 
 def view_names(shape: TreeShape) -> list[str]:
     r"""The names of the views of trees of this shape, see :meth:`tree_views`."""
+    return [*linear_view_names(shape), 'maximum', 'layers apart']
+
+
+def linear_view_names(shape: TreeShape) -> list[str]:
+    r"""The names of the views that are weighted sums of the features of slots."""
     hops = [f'{hop} hop' if hop == 1 else f'{hop} hops' for hop in range(1, shape.depth + 1)]
-    return [*_layer_names(shape), *hops, 'maximum', 'layers apart']
+    return [*_layer_names(shape), *hops]
 
 
 def tree_views(tokens: Tensor, table: Tensor, shape: TreeShape) -> dict[str, Tensor]:
@@ -60,24 +65,37 @@ def tree_views(tokens: Tensor, table: Tensor, shape: TreeShape) -> dict[str, Ten
 
 def _views(tokens: Tensor, table: Tensor, shape: TreeShape) -> dict[str, Tensor]:
     padded = F.pad(table, (0, 0, 0, 1))  # the last row is the null token
-    slots = [tokens[:, shape.layer_slice(layer)] for layer in range(shape.depth + 1)]
-    real = [(slot < table.size(0)).to(table.dtype) for slot in slots]  # [n, slots]
-    means = [
-        _weighted_sum(slot, exists / exists.sum(dim=1, keepdim=True).clamp(min=1), padded)
-        for slot, exists in zip(slots, real, strict=True)
-    ]
-    out = dict(zip(_layer_names(shape), means, strict=True))
-    largest = _largest(slots[1], F.pad(table, (0, 0, 0, 1), value=-torch.inf))
-    smallest = -_largest(slots[1], F.pad(-table, (0, 0, 0, 1), value=-torch.inf))
+    weights = slot_weights(tokens < table.size(0), shape, table.dtype)
+    out = {
+        name: _weighted_sum(tokens[:, used], weight, padded)
+        for name, (used, weight) in zip(linear_view_names(shape), weights, strict=True)
+    }
+    child = tokens[:, shape.layer_slice(1)]
+    largest = _largest(child, F.pad(table, (0, 0, 0, 1), value=-torch.inf))
+    smallest = -_largest(child, F.pad(-table, (0, 0, 0, 1), value=-torch.inf))
     out['maximum'] = torch.cat([largest, smallest], dim=1).nan_to_num(posinf=0.0, neginf=0.0)
-    out['layers apart'] = torch.cat(means, dim=1)
-    weights = _hop_weights(real, shape)
-    for hop, weight in enumerate(weights, start=1):
-        used = weight.size(1)
-        out[f'{hop} hop' if hop == 1 else f'{hop} hops'] = _weighted_sum(
-            tokens[:, :used], weight, padded
-        )
+    out['layers apart'] = torch.cat([out[name] for name in _layer_names(shape)], dim=1)
     return out
+
+
+def slot_weights(
+    is_real: Tensor, shape: TreeShape, dtype: torch.dtype = torch.float
+) -> list[tuple[slice, Tensor]]:
+    r"""The slots that each linear view sees and their weights, ``[n, slots]``: the
+    mean of each layer, and the features of the root after one hop, two hops and so
+    on.
+
+    Args:
+        is_real (torch.Tensor): Whether each slot is real, ``[n, T]``.
+        shape (TreeShape): The geometry of the trees.
+        dtype (torch.dtype, optional): The type of the weights.
+            (default: :obj:`torch.float`)
+    """
+    layers = [shape.layer_slice(layer) for layer in range(shape.depth + 1)]
+    real = [is_real[:, layer].to(dtype) for layer in layers]
+    means = [exists / exists.sum(dim=1, keepdim=True).clamp(min=1) for exists in real]
+    hops = _hop_weights(real, shape)
+    return [*zip(layers, means, strict=True), *((slice(0, hop.size(1)), hop) for hop in hops)]
 
 
 def _hop_weights(real: list[Tensor], shape: TreeShape) -> list[Tensor]:

@@ -11,13 +11,14 @@ where :math:`\phi` are statistics of the tree, see
 make the expected means of the statistics of kept trees equal to those of token trees of the source.
 They minimise a convex function, with a penalty that keeps them small where few roots are known.
 Some of them are shared by all labels, so that rare labels borrow from the others.
+
+Candidates are not kept independently of each other: the selection is balanced, see
+:meth:`~torch_geometric_cgt.models.candidates.CandidatePool.choose`. Its own means, in each label
+and split, are then close to the expected ones. Scores of GNNs on two independent selections differ
+by several per cent.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,75 +28,15 @@ from torch_geometric_cgt.data.views import (
     NUM_FOLDS,
     LinearProbe,
     ViewProbes,
-    probe_table,
     tree_views,
-    used_tokens,
     view_names,
-    view_scores,
 )
-from torch_geometric_cgt.models.candidates import CandidatePool, is_train, random_folds
+from torch_geometric_cgt.models.candidates import CandidatePool, is_train
 from torch_geometric_cgt.models.tree_statistics import Statistics, TreeStatistics
 from torch_geometric_cgt.utils.seeds import seeded
 
 RIDGE, CLASS_RIDGE = 1.0, 4.0  # penalties of shared parameters, and of those of one label
 MAX_STEPS = 60  # of L-BFGS
-SCORE_DRAWS = 2  # draws of source trees whose probe scores are averaged
-MAX_ROUNDS = 3  # of the calibration of scores
-NUM_TREES, MAX_DRAWS = 12_000, 6  # that are selected per round, in this number of draws
-STEP = 0.7  # share of a gap that one round closes
-GAIN = 3.0  # change of a score per change of the mean probability of the label: a first guess
-GAIN_WEIGHT = 2e-4  # of the guess, beside squared changes that were observed
-DAMPING = 0.1  # relative to the largest eigenvalue
-MAX_STEP_SIZE = 1.0  # of a parameter in one round
-
-
-@dataclass
-class ViewMatch:
-    r"""How well the views of selected trees match those of the source."""
-
-    aim: dict[str, float] = field(default_factory=dict)  # probe score of each view of the source
-    rounds: list[dict[str, float]] = field(default_factory=list)  # those of selected trees
-    candidates: int = 1  # per tree
-    effective: float = 1.0  # effective number of candidates
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class _Round:
-    r"""One round of the calibration of scores."""
-
-    weight: Tensor  # parameters
-    score: Tensor  # of candidates
-    gap: Tensor  # of the probe score of each view
-    error: float  # mean squared gap
-
-
-@dataclass
-class Response:
-    r"""By how much the scores of probes change when the mean probability of the
-    label changes. A regression through the origin over all steps so far, with a
-    prior: small steps say little, because scores are noisy.
-    """
-
-    products: float = GAIN * GAIN_WEIGHT
-    squares: float = GAIN_WEIGHT
-
-    @property
-    def gain(self) -> float:
-        r"""The change of a score per change of a mean probability, at least 0.5."""
-        return max(0.5, self.products / self.squares)
-
-    def observe(self, planned: Tensor, observed: Tensor) -> None:
-        r"""Learns from one step.
-
-        Args:
-            planned (torch.Tensor): The change of the mean probability in each view.
-            observed (torch.Tensor): The change of the score of each view.
-        """
-        self.products += float(planned @ observed)
-        self.squares += float(planned @ planned)
 
 
 class ViewTilt:
@@ -183,95 +124,21 @@ class ViewTilt:
         optimizer.step(loss)
         self.weight, self.class_weight = lam.detach(), class_lam.detach()
 
-    def calibrate(
-        self,
-        aim: dict[str, float],
-        table: Tensor,
-        pool: CandidatePool,
-        is_release: bool = False,
-        callback: Callable[[], None] | None = None,
-    ) -> ViewMatch:
-        r"""Changes the parameters until probes that are trained on selected
-        trees score as on the source, for all views at once.
-
-        Means that are equal do not imply this: a probe that is trained on
-        generated trees is less accurate than one of the source, and clusters
-        lose some of the features.
-
-        Args:
-            aim (dict[str, float]): The score of each view on the source.
-            table (torch.Tensor): The features of each token, ``[m, D]``.
-            pool (CandidatePool): The candidates that the tilt was fitted to.
-            is_release (bool, optional): Whether a release consists of these
-                candidates. If so, the selection whose scores are closest to the
-                aim is kept. With a few thousand trees, scores of selections
-                vary by one or two per cent. (default: :obj:`False`)
-            callback (callable, optional): Called after each round.
-                (default: :obj:`None`)
-        """
-        names = view_names(pool.trees.shape)
-        match = ViewMatch(aim=dict(aim), candidates=pool.size)
-        num_draws = max(1, min(MAX_DRAWS, NUM_TREES // pool.num_groups))
-        made, best, best_error = pool.statistics(self.statistics), (self.weight, 0), torch.inf
-        start: _Round | None = None  # the best round so far, where the next step starts
-        response, planned = Response(), None
-        for round_ in range(MAX_ROUNDS + 1):
-            score, gaps = self._scores(made, pool.trees.y), []
-            for draw in range(round_ * num_draws, (round_ + 1) * num_draws):
-                found = view_scores(pool.trees.select(pool.choose(score, draw)), table)
-                gaps.append(torch.tensor([aim[name] - found[name] for name in names]))
-                error = float(gaps[-1].square().mean())
-                if is_release and error < best_error:
-                    best, best_error = (self.weight, draw), error
-            gap = torch.stack(gaps).mean(dim=0)
-            match.rounds.append(
-                {name: aim[name] - float(g) for name, g in zip(names, gap, strict=True)}
-            )
-            error = float(gap.square().mean())
-            if not is_release and error < best_error:
-                best, best_error = (self.weight, 0), error
-            if callback is not None:
-                callback()
-            if round_ == MAX_ROUNDS:
-                break
-            if start is not None and planned is not None:
-                response.observe(planned, start.gap - gap)
-            if start is None or error < start.error:
-                start = _Round(self.weight, score, gap, error)
-            self.weight, planned = self._step(start, response.gain, made, pool.size)
-        self.weight, self.draw = best
-        chance = self._scores(made, pool.trees.y).view(-1, pool.size).softmax(dim=1)
-        match.effective = float((1 / chance.square().sum(dim=1)).mean())
-        return match
-
-    def _step(
-        self, start: _Round, gain: float, made: Statistics, size: int
-    ) -> tuple[Tensor, Tensor]:
-        r"""The parameters of the next round, and by how much they change the mean probability of
-        the label in each view, as its covariance within groups says.
-        """
-        gap = start.gap / gain
-        columns = slice(0, gap.numel())  # the probability of the label in each view
-        chance = start.score.view(-1, size).softmax(dim=1)
-        own = made.shared[:, columns].unflatten(0, (-1, size))  # [G, c, V]
-        own = own - (chance[..., None] * own).sum(dim=1, keepdim=True)
-        covariance = torch.einsum('gc,gcv,gcw->vw', chance, own, own) / own.size(0)
-        change = covariance / self.scale[columns]  # of the mean of view v, per parameter w
-        damping = DAMPING * torch.linalg.matrix_norm(change, 2) ** 2
-        step = torch.linalg.solve(
-            change.t() @ change + damping * torch.eye(gap.numel()), change.t() @ (STEP * gap)
-        ).clamp(-MAX_STEP_SIZE, MAX_STEP_SIZE)
-        weight = start.weight.clone()
-        weight[columns] += step
-        return weight, change @ step
-
     def select(self, pool: CandidatePool) -> TokenTrees:
         r"""Keeps one candidate of each group."""
-        score = self._scores(pool.statistics(self.statistics), pool.trees.y.long())
-        return pool.trees.select(pool.choose(score, self.draw))
+        found = pool.statistics(self.statistics)
+        shared, _ = self._standardized(found)
+        return pool.trees.select(
+            pool.choose(self.scores(found, pool.trees.y.long()), self.draw, shared)
+        )
 
-    def _scores(self, found: Statistics, y: Tensor) -> Tensor:
-        r"""The logarithm of the weight of each tree, up to a constant, ``[n]``."""
+    def scores(self, found: Statistics, y: Tensor) -> Tensor:
+        r"""The logarithm of the weight of each tree, up to a constant, ``[n]``.
+
+        Args:
+            found (Statistics): The statistics of the trees.
+            y (torch.Tensor): Their labels, ``[n]``.
+        """
         shared, by_class = self._standardized(found)
         return shared @ self.weight + (by_class * self.class_weight[y]).sum(dim=1)
 
@@ -323,60 +190,6 @@ class ViewTilt:
         return cls(statistics, shift, scale, weight, class_weight, int(tensors['draw']))
 
 
-def match_views(
-    real: Sequence[TokenTrees],
-    x: Tensor,
-    cluster: Tensor,
-    codebook: Tensor,
-    pool: CandidatePool,
-    is_release: bool = False,
-    callback: Callable[[], None] | None = None,
-) -> tuple[ViewTilt, ViewMatch]:
-    r"""Learns which candidates to keep, so that views of generated trees are as
-    in the source: first the means of statistics of its token trees, then the
-    scores of probes.
-
-    The scores to reach lie half-way between those on original features and those
-    on quantized ones. Probes and GNNs do not lose the same accuracy by
-    quantization: with scores of the original features, GNNs are too accurate on
-    Cora and not accurate enough on CiteSeer, and the other way round with those
-    of quantized features.
-
-    Args:
-        real (list[TokenTrees]): Several draws of computation graphs of the same
-            roots. Tokens are nodes.
-        x (torch.Tensor): The features of all nodes, dense or sparse, ``[N, F]``.
-        cluster (torch.Tensor): The cluster of each node, ``[N]``.
-        codebook (torch.Tensor): The features of each cluster, ``[m, F]``.
-        pool (CandidatePool): Generated candidates.
-        is_release (bool, optional): See :meth:`ViewTilt.calibrate`.
-            (default: :obj:`False`)
-        callback (callable, optional): Called after each of the
-            :obj:`MAX_ROUNDS` + 1 rounds of calibration. (default: :obj:`None`)
-    """
-    table = probe_table(codebook)
-    quantized = [trees.map_tokens(cluster, codebook.size(0)) for trees in real]
-    scores = [view_scores(trees, table) for trees in quantized[:SCORE_DRAWS]]
-    rows_before, rows_table = None, None
-    for trees in real[:SCORE_DRAWS]:
-        used, rows = used_tokens(trees, x)
-        if rows_before is None or not _equal(rows, rows_before):  # draws of all roots use all nodes
-            rows_before, rows_table = rows, probe_table(rows)
-        assert rows_table is not None
-        scores.append(view_scores(used, rows_table))
-    aim = {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
-    source = replace(
-        quantized[0],
-        tokens=torch.cat([trees.tokens for trees in quantized]),
-        y=torch.cat([trees.y for trees in quantized]),
-        split=torch.cat([trees.split for trees in quantized]),
-    )
-    # All trees of a root are in one fold.
-    fold = random_folds(len(real[0]), seeded(pool.seed, 'roots')).repeat(len(real))
-    tilt = ViewTilt.fit(source, fold, table, pool)
-    return tilt, tilt.calibrate(aim, table, pool, is_release, callback)
-
-
 def _cells(trees: TokenTrees) -> Tensor:
     r"""The label of each tree together with whether its root is a training node."""
     return 2 * trees.y.long() + is_train(trees).long()
@@ -397,11 +210,6 @@ def _equal_shares(real: Tensor, made: Tensor) -> tuple[Tensor, Tensor]:
     share = torch.bincount(real, minlength=num_cells).double() * (group > 0)
     row_weight = (group > 0).double()[real] / share.sum()
     return row_weight, (share / share.sum() / group.clamp(min=1))[made]
-
-
-def _equal(a: Tensor, b: Tensor) -> bool:
-    r"""Whether two dense matrices are equal. Sparse ones are not compared."""
-    return a.layout == b.layout == torch.strided and torch.equal(a, b)
 
 
 def _standard(z: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.data.token_trees import Rows, SparseRows
-from torch_geometric_cgt.nn.two_stream import dropout
+from torch_geometric_cgt.nn.dropout import dropout
 
 
 def dropout_rows(x: Rows, p: float, training: bool) -> Rows:

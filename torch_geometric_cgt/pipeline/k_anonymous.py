@@ -17,7 +17,8 @@ from torch_geometric_cgt.models import FitContext, TokenGraph, TreeModel, TreeSo
 from torch_geometric_cgt.models.candidates import CandidatePool
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
 from torch_geometric_cgt.models.scenes import SceneTable, draw_roots
-from torch_geometric_cgt.models.view_tilt import MAX_ROUNDS, ViewMatch, ViewTilt, match_views
+from torch_geometric_cgt.models.view_calibration import MAX_ROUNDS, ViewMatch, match_views
+from torch_geometric_cgt.models.view_tilt import ViewTilt
 from torch_geometric_cgt.pipeline.edge_values import draw_edge_tokens, learn_edges
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share

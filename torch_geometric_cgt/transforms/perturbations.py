@@ -38,9 +38,7 @@ class AddRandomEdges(BaseTransform):
     """
 
     def __init__(self, factor: float, seed: int = 0) -> None:
-        if not 1 <= factor < float('inf'):
-            raise ValueError(f"'factor' must be at least 1 (got {factor})")
-        self.factor = factor
+        self.factor = _checked_factor(factor)
         self.seed = seed
 
     @property
@@ -223,9 +221,7 @@ class AddAttributeNoise(BaseTransform):
     """
 
     def __init__(self, factor: float, seed: int = 0) -> None:
-        if not 1 <= factor < float('inf'):
-            raise ValueError(f"'factor' must be at least 1 (got {factor})")
-        self.factor = factor
+        self.factor = _checked_factor(factor)
         self.seed = seed
 
     @property
@@ -297,3 +293,9 @@ def reidentification(transforms: Iterable[BaseTransform]) -> Reidentification:
         else:
             raise ValueError(f'There is no re-identification probability for {transform!r}')
     return Reidentification(node, edge)
+
+
+def _checked_factor(factor: float) -> float:
+    if not 1 <= factor < float('inf'):
+        raise ValueError(f"'factor' must be at least 1 (got {factor})")
+    return factor

@@ -1,0 +1,92 @@
+"""The calibration of the tilt: networks score on selected trees as on the source."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.helpers.view_trees import SIZE, pool_of, trees_with_signal
+from torch_geometric_cgt.models.candidates import CandidatePool
+from torch_geometric_cgt.models.view_calibration import Response, match_views
+from torch_geometric_cgt.models.view_tilt import ViewTilt
+from torch_geometric_cgt.nn.view_networks import network_scores
+
+
+def test_networks_on_selected_trees_score_as_on_the_source():
+    """All views at once: the root is too weak, and children are too strong, in the pool."""
+    real = [trees_with_signal(0.6, 0.25, seed=0, n=3000)]
+    aim = network_scores(real[0], torch.eye(3))
+    pool = pool_of(0.3, 0.45)
+    tilt, match = match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
+    fresh = tilt.select(pool_of(0.3, 0.45, seed=5))
+    found = network_scores(fresh, torch.eye(3))
+    untouched = network_scores(fresh_without_tilt(5), torch.eye(3))
+    assert max(abs(untouched[name] - aim[name]) for name in aim) > 0.12
+    assert max(abs(found[name] - aim[name]) for name in aim) < 0.05
+    assert match.aim == pytest.approx(aim) and match.candidates == SIZE
+    assert 1 <= match.effective <= SIZE and len(match.rounds) == 4
+
+
+def fresh_without_tilt(seed):
+    pool = pool_of(0.3, 0.45, seed=seed)
+    return pool.trees.select(torch.arange(pool.num_groups) * SIZE)
+
+
+def test_of_a_small_release_the_closest_selection_is_kept():
+    real = [trees_with_signal(0.6, 0.25, seed=0, n=400)]
+    pool = pool_of(0.5, 0.3, groups=400)
+    tilt, match = match_views(
+        real, torch.eye(3), torch.arange(3), torch.eye(3), pool, is_release=True
+    )
+
+    def error(tilt):
+        found = network_scores(tilt.select(pool), torch.eye(3), seed=tilt.draw)
+        return sum((found[name] - match.aim[name]) ** 2 for name in found)
+
+    others = []
+    for draw in range(100, 106):
+        other = ViewTilt.from_tensors(tilt.tensors(), pool.trees.shape)
+        other.draw = draw
+        others.append(error(other))
+    assert error(tilt) < sorted(others)[1]
+
+
+def test_all_trees_of_a_root_are_in_one_fold(monkeypatch):
+    """Otherwise a probe would have seen the root in another draw of its neighbours."""
+    real, folds = [trees_with_signal(0.6, 0.3, seed=0, n=300)] * 3, []
+    fit = ViewTilt.fit
+
+    def spy(source, fold, *rest):
+        folds.append(fold)
+        return fit(source, fold, *rest)
+
+    monkeypatch.setattr(ViewTilt, 'fit', spy)
+    pool = pool_of(0.5, 0.3, groups=100)
+    match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
+    (fold,) = folds
+    assert torch.equal(fold[:300], fold[300:600]) and torch.equal(fold[:300], fold[600:])
+    assert set(fold.tolist()) == {0, 1, 2}
+
+
+def test_the_calibration_of_two_labels_does_not_oscillate():
+    """Scores of two labels change several times as fast as the mean probability of the label."""
+    real = [two_labels(trees_with_signal(0.15, 0.1, seed=0, n=3000))]
+    pool = CandidatePool(two_labels(pool_of(0.05, 0.05).trees), SIZE, 1)
+    _, match = match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
+    for score in match.rounds:
+        assert max(abs(score[name] - match.aim[name]) for name in match.aim) < 0.03
+
+
+def two_labels(trees):
+    return replace(trees, y=trees.y.clamp(max=1), num_classes=2)
+
+
+def test_the_response_of_scores_is_learned_from_large_steps():
+    response, planned = Response(), torch.full((7,), 0.02)
+    first = response.gain
+    response.observe(planned / 1000, planned)  # noise
+    assert response.gain == pytest.approx(first, rel=0.1)
+    response.observe(planned, 6 * planned)
+    assert response.gain == pytest.approx(6, rel=0.1)
+    response.observe(planned, -60 * planned)
+    assert response.gain == 0.5

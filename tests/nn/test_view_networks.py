@@ -1,0 +1,107 @@
+"""Networks on views: what they see, that they learn, and odd splits."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.helpers.view_trees import trees_with_signal
+from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.data.views import linear_view_names, tree_views, view_names
+from torch_geometric_cgt.nn import view_networks
+from torch_geometric_cgt.nn.view_networks import ViewBatch, ViewNetworks, network_scores
+
+SHAPE = TreeShape.of([3, 2])
+
+
+def random_trees(n=40, num_tokens=6, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(num_tokens, (n, SHAPE.num_slots), generator=rng)
+    real = torch.rand(n, SHAPE.num_slots, generator=rng) < 0.7
+    real[:, 0] = True
+    parent = (torch.arange(4, 10) - 4) // 2 + 1
+    real[:, 4:] &= real[:, parent]  # below null slots there are null slots
+    y = torch.randint(3, (n,), generator=rng)
+    split = torch.tensor([1, 2, 4])[torch.randint(3, (n,), generator=rng)]
+    return TokenTrees(tokens.masked_fill(~real, num_tokens), y, split, num_tokens, 3, SHAPE)
+
+
+@pytest.mark.parametrize('num_features', [4, 9])  # fewer and more than tokens
+def test_networks_see_the_views_of_probes(num_features):
+    trees = random_trees()
+    x = torch.randn(6, num_features, generator=torch.Generator().manual_seed(1))
+    batch, eye = ViewBatch(trees, x), torch.eye(num_features)
+    assert batch.few_tokens == (num_features == 9)
+    names = linear_view_names(SHAPE)
+    seen = batch.hidden(eye.repeat(1, len(names)), [num_features] * len(names))
+    views = tree_views(trees.tokens, x, SHAPE)
+    for name, found in zip(names, seen, strict=True):
+        assert torch.allclose(found, views[name], atol=1e-6), name
+    assert torch.allclose(batch.largest_child(eye), views['maximum'][:, :num_features])
+
+
+def test_each_network_depends_on_its_own_slots_only():
+    """The root for `root`, the children for `children`, and both for `maximum`."""
+    trees = random_trees()
+    torch.manual_seed(0)
+    networks = ViewNetworks(5, 3, SHAPE).eval()
+    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(1))
+    before = networks(ViewBatch(trees, x))
+    reached = {'root': [0], 'children': [1], 'grandchildren': [2], '1 hop': [0, 1],
+               '2 hops': [0, 1, 2], 'maximum': [0, 1], 'layers apart': [0, 1, 2]}  # fmt: skip
+    for layer in range(3):
+        slots = SHAPE.layer_slice(layer)
+        tokens = trees.tokens.clone()
+        tokens[:, slots] = torch.where(tokens[:, slots] < 6, (tokens[:, slots] + 1) % 6, 6)
+        change = (networks(ViewBatch(replace(trees, tokens=tokens), x)) - before).abs().amax((1, 2))
+        for view, moved in zip(view_names(SHAPE), change.tolist(), strict=True):
+            assert (moved > 1e-4) == (layer in reached[view]), (view, layer)
+
+
+@pytest.mark.parametrize('root, child', [(0.8, 0.0), (0.0, 0.8)])
+@pytest.mark.parametrize('sparse', [False, True])
+def test_scores_show_where_the_signal_is(root, child, sparse):
+    x = torch.eye(3).to_sparse_csr() if sparse else torch.eye(3)
+    scores = network_scores(trees_with_signal(root, child, 0), x)
+    seen, unseen = ('root', 'children') if root else ('children', 'root')
+    assert scores[seen] > 0.75 and scores[unseen] < 0.45
+    assert scores['layers apart'] > 0.75 and scores['maximum'] > 0.7
+
+
+def test_rare_features_are_overfitted_as_by_a_gnn():
+    """Each node has a few words of its own. On the mean of its group, a network scores higher."""
+    rng = torch.Generator().manual_seed(0)
+    trees = trees_with_signal(0.7, 0.0, 0, n=600)
+    node = torch.arange(trees.tokens.numel()).view_as(trees.tokens)
+    own = (torch.rand(node.numel(), 400, generator=rng) < 0.02).float()
+    x = torch.cat([torch.eye(4)[trees.tokens.view(-1), :3], own], dim=1)
+    null = trees.tokens == 3
+    nodes = replace(trees, tokens=node.masked_fill(null, node.numel()), num_tokens=node.numel())
+    noisy, clean = network_scores(nodes, x)['root'], network_scores(trees, torch.eye(3))['root']
+    assert noisy < clean - 0.03
+
+
+def test_the_same_seed_gives_the_same_scores_and_leaves_no_trace():
+    trees = trees_with_signal(0.5, 0.3, 0, n=300)
+    state = torch.random.get_rng_state()
+    assert network_scores(trees, torch.eye(3), 1) == network_scores(trees, torch.eye(3), 1)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize('codes', [[0], [1], [1, 2], [1, 4], [2, 4], [4]])
+@pytest.mark.parametrize('n', [1, 2, 3, 40])
+def test_odd_splits_and_one_label_are_no_error(codes, n, monkeypatch):
+    monkeypatch.setattr(view_networks, 'EPOCHS', 2)
+    trees = trees_with_signal(0.5, 0.5, 0, n=n)
+    trees = replace(trees, split=torch.tensor(codes)[torch.arange(n) % len(codes)])
+    for each in (trees, replace(trees, y=torch.zeros(n).long())):
+        assert all(0 <= score <= 1 for score in network_scores(each, torch.eye(3)).values())
+
+
+def test_test_roots_are_not_trained_on():
+    """Labels of test roots are noise. No network may predict them."""
+    trees = trees_with_signal(1.0, 0.0, 0, n=900)
+    test = trees.split == 4
+    noise = torch.randint(3, (900,), generator=torch.Generator().manual_seed(5))
+    scores = network_scores(replace(trees, y=torch.where(test, noise, trees.y)), torch.eye(3))
+    assert abs(scores['root'] - 1 / 3) < 0.08

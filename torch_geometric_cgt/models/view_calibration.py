@@ -1,0 +1,208 @@
+r"""Calibration of the view tilt: networks score on selected trees as on the source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.data.views import probe_table, used_tokens, view_names
+from torch_geometric_cgt.models.candidates import CandidatePool, random_folds
+from torch_geometric_cgt.models.tree_statistics import Statistics
+from torch_geometric_cgt.models.view_tilt import ViewTilt
+from torch_geometric_cgt.nn.view_networks import network_scores
+from torch_geometric_cgt.utils.seeds import seeded
+
+SCORE_DRAWS = 2  # draws of source trees whose scores are averaged
+MAX_ROUNDS = 3  # of the calibration of scores
+NUM_TREES, MAX_DRAWS = 5_000, 4  # that are selected per round, in this number of draws
+STEP = 0.7  # share of a gap that one round closes
+GAIN = 3.0  # change of a score per change of the mean probability of the label: a first guess
+GAIN_WEIGHT = 2e-4  # of the guess, beside squared changes that were observed
+DAMPING = 0.1  # relative to the largest eigenvalue
+MAX_STEP_SIZE = 1.0  # of a parameter in one round
+
+
+@dataclass
+class ViewMatch:
+    r"""How well the views of selected trees match those of the source."""
+
+    aim: dict[str, float] = field(default_factory=dict)  # score of each view of the source
+    rounds: list[dict[str, float]] = field(default_factory=list)  # those of selected trees
+    candidates: int = 1  # per tree
+    effective: float = 1.0  # effective number of candidates
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Round:
+    r"""One round of the calibration of scores."""
+
+    weight: Tensor  # parameters
+    score: Tensor  # of candidates
+    gap: Tensor  # of the score of each view
+    error: float  # mean squared gap
+
+
+@dataclass
+class Response:
+    r"""By how much the scores of networks change when the mean probability of the
+    label changes. A regression through the origin over all steps so far, with a
+    prior: small steps say little, because scores are noisy.
+    """
+
+    products: float = GAIN * GAIN_WEIGHT
+    squares: float = GAIN_WEIGHT
+
+    @property
+    def gain(self) -> float:
+        r"""The change of a score per change of a mean probability, at least 0.5."""
+        return max(0.5, self.products / self.squares)
+
+    def observe(self, planned: Tensor, observed: Tensor) -> None:
+        r"""Learns from one step.
+
+        Args:
+            planned (torch.Tensor): The change of the mean probability in each view.
+            observed (torch.Tensor): The change of the score of each view.
+        """
+        self.products += float(planned @ observed)
+        self.squares += float(planned @ planned)
+
+
+def match_views(
+    real: Sequence[TokenTrees],
+    x: Tensor,
+    cluster: Tensor,
+    codebook: Tensor,
+    pool: CandidatePool,
+    is_release: bool = False,
+    callback: Callable[[], None] | None = None,
+) -> tuple[ViewTilt, ViewMatch]:
+    r"""Learns which candidates to keep, so that views of generated trees are as
+    in the source: first the means of statistics of its token trees, then the
+    scores of networks.
+
+    The scores to reach lie half-way between those on original features and those
+    on quantized ones. Networks lose more accuracy by quantization than GNNs,
+    which have more layers and overfit original features more: with scores of
+    the original features, GNNs are 0.01 too accurate on Cora.
+
+    Args:
+        real (list[TokenTrees]): Several draws of computation graphs of the same
+            roots. Tokens are nodes.
+        x (torch.Tensor): The features of all nodes, dense or sparse, ``[N, F]``.
+        cluster (torch.Tensor): The cluster of each node, ``[N]``.
+        codebook (torch.Tensor): The features of each cluster, ``[m, F]``.
+        pool (CandidatePool): Generated candidates.
+        is_release (bool, optional): Whether a release consists of these
+            candidates. If so, the selection whose scores are closest to those of
+            the source is kept. (default: :obj:`False`)
+        callback (callable, optional): Called after each of the
+            :obj:`MAX_ROUNDS` + 1 rounds of calibration. (default: :obj:`None`)
+    """
+    quantized = [trees.map_tokens(cluster, codebook.size(0)) for trees in real]
+    scores = [
+        network_scores(trees, rows, seed=draw)
+        for draw in range(min(SCORE_DRAWS, len(real)))
+        for trees, rows in (used_tokens(real[draw], x), (quantized[draw], codebook))
+    ]
+    aim = {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
+    source = replace(
+        quantized[0],
+        tokens=torch.cat([trees.tokens for trees in quantized]),
+        y=torch.cat([trees.y for trees in quantized]),
+        split=torch.cat([trees.split for trees in quantized]),
+    )
+    # All trees of a root are in one fold.
+    fold = random_folds(len(real[0]), seeded(pool.seed, 'roots')).repeat(len(real))
+    tilt = ViewTilt.fit(source, fold, probe_table(codebook), pool)
+    return tilt, calibrate(tilt, aim, codebook, pool, is_release, callback)
+
+
+def calibrate(
+    tilt: ViewTilt,
+    aim: dict[str, float],
+    codebook: Tensor,
+    pool: CandidatePool,
+    is_release: bool = False,
+    callback: Callable[[], None] | None = None,
+) -> ViewMatch:
+    r"""Changes the parameters of a tilt until networks that are trained on
+    selected trees score as on the source, for all views at once.
+
+    Means that are equal do not imply this: a network that is trained on
+    generated trees is less accurate than one of the source, and clusters lose
+    some of the features.
+
+    Args:
+        tilt (ViewTilt): The tilt, which is changed in place.
+        aim (dict[str, float]): The score of each view on the source.
+        codebook (torch.Tensor): The features of each token, ``[m, F]``.
+        pool (CandidatePool): The candidates that the tilt was fitted to.
+        is_release (bool, optional): See :meth:`match_views`. (default: :obj:`False`)
+        callback (callable, optional): Called after each round.
+            (default: :obj:`None`)
+    """
+    names = view_names(pool.trees.shape)
+    match = ViewMatch(aim=dict(aim), candidates=pool.size)
+    num_draws = max(1, min(MAX_DRAWS, NUM_TREES // pool.num_groups))
+    made, best, best_error = pool.statistics(tilt.statistics), (tilt.weight, 0), torch.inf
+    start: _Round | None = None  # the best round so far, where the next step starts
+    response, planned = Response(), None
+    for round_ in range(MAX_ROUNDS + 1):
+        score, gaps = tilt.scores(made, pool.trees.y.long()), []
+        for tilt.draw in range(round_ * num_draws, (round_ + 1) * num_draws):
+            found = network_scores(tilt.select(pool), codebook, seed=tilt.draw)
+            gaps.append(torch.tensor([aim[name] - found[name] for name in names]))
+            error = float(gaps[-1].square().mean())
+            if is_release and error < best_error:
+                best, best_error = (tilt.weight, tilt.draw), error
+        gap = torch.stack(gaps).mean(dim=0)
+        match.rounds.append(
+            {name: aim[name] - float(g) for name, g in zip(names, gap, strict=True)}
+        )
+        error = float(gap.square().mean())
+        if not is_release and error < best_error:
+            best, best_error = (tilt.weight, 0), error
+        if callback is not None:
+            callback()
+        if round_ == MAX_ROUNDS:
+            break
+        if start is not None and planned is not None:
+            response.observe(planned, start.gap - gap)
+        if start is None or error < start.error:
+            start = _Round(tilt.weight, score, gap, error)
+        tilt.weight, planned = _step(start, response.gain, made, tilt.scale, pool.size)
+    tilt.weight, tilt.draw = best
+    chance = tilt.scores(made, pool.trees.y.long()).view(-1, pool.size).softmax(dim=1)
+    match.effective = float((1 / chance.square().sum(dim=1)).mean())
+    return match
+
+
+def _step(
+    start: _Round, gain: float, made: Statistics, scale: Tensor, size: int
+) -> tuple[Tensor, Tensor]:
+    r"""The parameters of the next round, and by how much they change the mean probability of
+    the label in each view, as its covariance within groups says.
+    """
+    gap = start.gap / gain
+    columns = slice(0, gap.numel())  # the probability of the label in each view
+    chance = start.score.view(-1, size).softmax(dim=1)
+    own = made.shared[:, columns].unflatten(0, (-1, size))  # [G, c, V]
+    own = own - (chance[..., None] * own).sum(dim=1, keepdim=True)
+    covariance = torch.einsum('gc,gcv,gcw->vw', chance, own, own) / own.size(0)
+    change = covariance / scale[columns]  # of the mean of view v, per parameter w
+    damping = DAMPING * torch.linalg.matrix_norm(change, 2) ** 2
+    step = torch.linalg.solve(
+        change.t() @ change + damping * torch.eye(gap.numel()), change.t() @ (STEP * gap)
+    ).clamp(-MAX_STEP_SIZE, MAX_STEP_SIZE)
+    weight = start.weight.clone()
+    weight[columns] += step
+    return weight, change @ step

@@ -1,0 +1,198 @@
+r"""Perceptrons on views of trees, trained as GNNs are: they score what a GNN can learn from each
+view.
+
+When features are replaced by cluster means, a linear probe on principal components does not lose
+the same accuracy as a GNN. A perceptron with dropout that is trained by Adam on the features
+themselves does: it overfits rare features of the original as a GNN does, and cluster means have
+none.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of
+from torch_geometric_cgt.data.views import probe_score, slot_weights, view_names
+
+HIDDEN = 32
+DROPOUT = 0.5
+LR, WEIGHT_DECAY = 0.01, 5e-4
+BATCH_SIZE = 512
+EPOCHS = 30
+LENGTH = 2.0  # mean length of a feature vector: one learning rate fits all graphs
+
+
+class ViewNetworks(nn.Module):
+    r"""One perceptron with a hidden layer per view, see
+    :meth:`~torch_geometric_cgt.data.views.tree_views`.
+
+    Two views differ from those of linear probes: ``maximum`` is the largest hidden
+    value among the children of the root beside the hidden values of the root, and
+    ``layers apart`` has one linear map per layer. All networks are trained
+    together, and share no parameters.
+
+    Args:
+        in_channels (int): The number of features.
+        num_classes (int): The number of labels.
+        shape (TreeShape): The geometry of the trees.
+    """
+
+    def __init__(self, in_channels: int, num_classes: int, shape: TreeShape) -> None:
+        super().__init__()
+        num_views, layers = len(view_names(shape)), shape.depth + 1
+        # The number of maps of each linear view: its own, one for `layers apart` if it is a layer,
+        # and one for `maximum` if it is the root. The last map is of children for `maximum`.
+        self.num_maps = [3, *[2] * (layers - 1), *[1] * shape.depth]
+        width = (sum(self.num_maps) + 1) * HIDDEN
+        self.weight = nn.Parameter(torch.empty(in_channels, width))
+        self.bias = nn.Parameter(torch.zeros(num_views, 1, HIDDEN))
+        self.out_weight = nn.Parameter(torch.empty(num_views, HIDDEN, num_classes))
+        self.out_bias = nn.Parameter(torch.zeros(num_views, 1, num_classes))
+        for weight in (self.weight, self.out_weight):  # as in nn.Linear
+            bound = weight.size(-2) ** -0.5
+            nn.init.uniform_(weight, -bound, bound)
+
+    def forward(self, batch: ViewBatch) -> Tensor:
+        r"""The logits of each view, ``[V, B, C]``.
+
+        Args:
+            batch (ViewBatch): Some trees.
+        """
+        weight, of_child = self.weight.tensor_split([self.weight.size(1) - HIDDEN], dim=1)
+        parts = batch.hidden(weight, [HIDDEN * number for number in self.num_maps])
+        maps = [part.unflatten(1, (-1, HIDDEN)).unbind(dim=1) for part in parts]
+        maximum = maps[0][2] + batch.largest_child(of_child)
+        together = torch.stack([own[1] for own in maps if len(own) > 1]).sum(dim=0)
+        hidden = torch.stack([*(own[0] for own in maps), maximum, together])  # [V, B, H]
+        hidden = F.dropout((hidden + self.bias).relu(), DROPOUT, self.training)
+        return torch.baddbmm(self.out_bias, hidden, self.out_weight)
+
+
+class ViewBatch:
+    r"""Some trees, prepared for :class:`ViewNetworks`.
+
+    If the trees have fewer distinct tokens than features, hidden values are computed for each
+    token and then combined. Otherwise, features are combined once and for all.
+
+    Args:
+        trees (TokenTrees): The trees.
+        x (torch.Tensor): The scaled features of each of their tokens, ``[m, F]``.
+    """
+
+    def __init__(self, trees: TokenTrees, x: Tensor) -> None:
+        self.y = trees.y.long()
+        used, local = trees.tokens.long().unique(return_inverse=True)
+        used = used[used < trees.num_tokens]
+        self.table = x.index_select(0, used).to_dense()  # [R, F]
+        num_rows = used.numel()
+        views = []
+        for slots, weight in slot_weights(local < num_rows, trees.shape):  # of each linear view
+            view = torch.zeros(len(trees), num_rows + 1).scatter_add_(1, local[:, slots], weight)
+            views.append(view[:, :num_rows])
+        self.few_tokens = num_rows < x.size(1)
+        if not self.few_tokens:
+            views = [view @ self.table for view in views]
+        self.views = views  # [B, R] or [B, F] each
+        child, self.child = local[:, trees.shape.layer_slice(1)].unique(return_inverse=True)
+        self.child_rows = self.table[child[child < num_rows]]
+
+    def hidden(self, weight: Tensor, widths: list[int]) -> list[Tensor]:
+        r"""The product of each view with its columns of a matrix.
+
+        Args:
+            weight (torch.Tensor): The matrix, ``[F, sum(widths)]``.
+            widths (list[int]): The number of columns of each view.
+        """
+        if self.few_tokens:
+            weight = self.table @ weight  # [R, sum(widths)]
+        parts = weight.split(widths, dim=1)
+        return [view @ part for view, part in zip(self.views, parts, strict=True)]
+
+    def largest_child(self, weight: Tensor) -> Tensor:
+        r"""The largest product of a child of the root with a matrix, zero without children,
+        ``[B, H]``.
+        """
+        hidden = F.pad(self.child_rows @ weight, (0, 0, 0, 1), value=-torch.inf)
+        largest = hidden[self.child].amax(dim=1)
+        return largest.masked_fill(largest.isneginf(), 0.0)
+
+
+def network_scores(trees: TokenTrees, x: Tensor, seed: int = 0) -> dict[str, float]:
+    r"""Trains a network of each view on the training roots and tests it on test
+    roots. The epoch with the best score on validation roots counts, for each view
+    apart.
+
+    The score is the accuracy, or the area under the ROC curve for two labels. If
+    there are no validation or test roots, others that are not trained on stand
+    in. If the training split cannot be used, every second root is trained on.
+
+    Args:
+        trees (TokenTrees): The trees.
+        x (torch.Tensor): The features of each token, dense or sparse, ``[m, F]``.
+        seed (int, optional): The seed of weights, batches and dropout.
+            (default: :obj:`0`)
+    """
+    x = (x if x.layout == torch.strided else x.to_sparse_coo()).float()
+    x = x * (LENGTH / max(_mean_length(trees, x), 1e-12))
+    train, val, test = _split(trees)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        parts = train[torch.randperm(train.numel())].tensor_split(-(-train.numel() // BATCH_SIZE))
+        batches = [ViewBatch(trees.select(part), x) for part in parts]
+        checked = [ViewBatch(trees.select(part), x) for part in (val, test)]
+        networks = ViewNetworks(x.size(1), trees.num_classes, trees.shape)
+        found = _train(networks, batches, *checked)
+    return dict(zip(view_names(trees.shape), found, strict=True))
+
+
+def _train(
+    networks: ViewNetworks, batches: list[ViewBatch], val: ViewBatch, test: ViewBatch
+) -> list[float]:
+    optimizer = torch.optim.Adam(networks.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
+    num_views = networks.bias.size(0)
+    best, found = [-1.0] * num_views, [0.0] * num_views
+    for _ in range(EPOCHS):
+        networks.train()
+        for i in torch.randperm(len(batches)).tolist():
+            optimizer.zero_grad()
+            logits = networks(batches[i])
+            loss = F.cross_entropy(logits.flatten(0, 1), batches[i].y.repeat(num_views))
+            (num_views * loss).backward()  # the networks share nothing: the sum of their losses
+            optimizer.step()
+        networks.eval()
+        with torch.no_grad():
+            score = [probe_score(view.softmax(dim=1), val.y) for view in networks(val)]
+            better = [v for v in range(num_views) if score[v] > best[v]]
+            if better:
+                logits = networks(test)
+                for v in better:
+                    best[v], found[v] = score[v], probe_score(logits[v].softmax(dim=1), test.y)
+    return found
+
+
+def _split(trees: TokenTrees) -> tuple[Tensor, Tensor, Tensor]:
+    r"""The positions of training, validation and test roots. None of them is empty: a part
+    without roots is the one before it.
+    """
+    masks, every = masks_of(trees.split), torch.arange(len(trees))
+    train, val, test = (every[masks[f'{name}_mask']] for name in ('train', 'val', 'test'))
+    if train.numel() == len(trees) or trees.y[train].unique().numel() < 2:
+        train, val, test = every[::2], every[1::4], every[3::4]
+    elif not test.numel():
+        rest = every[~masks['train_mask']]
+        val, test = rest[::2], rest[1::2]
+    elif not val.numel():
+        val = train[::8]
+        train = train[torch.arange(train.numel()) % 8 != 0] if train.numel() > 1 else train
+    val = val if val.numel() else train
+    return train, val, test if test.numel() else val
+
+
+def _mean_length(trees: TokenTrees, x: Tensor) -> float:
+    r"""The mean length of the feature vectors of all real slots."""
+    count = torch.bincount(trees.tokens.reshape(-1).long(), minlength=trees.num_tokens + 1)[:-1]
+    square = (x * x).sum(dim=1)
+    length = (square.to_dense() if square.layout != torch.strided else square).sqrt()
+    return float((count * length).sum() / count.sum().clamp(min=1))
