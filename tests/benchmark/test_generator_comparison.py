@@ -110,3 +110,18 @@ def test_a_damaged_line_is_run_again(finished, tmp_path, monkeypatch):
         again = compare(tmp_path, lines=told).run()
     assert len(told) == 1 and 'original, MLP' in told[0]
     assert again[0]['value'] == results[0]['value'] and again[1:] == results[1:]
+
+
+def test_builds_alone_are_measured_and_taken_over(finished, tmp_path, monkeypatch):
+    folder, results, _ = finished
+    found = compare(tmp_path, names=('Resampled',), only_builds=True, clock='processor').run()
+    assert [(r['column'], r['part'], r['status']) for r in found] == [
+        ('Resampled', 'build', 'finished')
+    ]
+    assert (found[0]['num_nodes'], found[0]['clock']) == (150, 'processor')
+    assert found[0]['num_edges'] == split_graph(0).num_edges and found[0]['processor_seconds'] > 0
+    monkeypatch.setattr(generator_comparison, 'run_limited', lambda *_, **__: 1 / 0)
+    known = compare(folder, only_builds=True).run()
+    assert known == [r for r in results if r['part'] == 'build']
+    stopped = {r['column']: r for r in known}['Independent']
+    assert stopped['status'] == 'out of time' and stopped['num_nodes'] == 150

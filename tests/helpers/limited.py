@@ -16,6 +16,14 @@ def add(a, b, limits):
 
 def sleep(seconds, limits):
     time.sleep(seconds)
+    limits.check()
+
+
+def compute(*args):
+    """Is busy for some processor seconds, or for ever."""
+    seconds = args[0] if len(args) > 1 else float('inf')
+    while time.process_time() < seconds:
+        pass
 
 
 def obey(limits):

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from tests.helpers import limited
-from torch_geometric_cgt.utils.limited_process import run_limited
+from torch_geometric_cgt.utils.limited_process import GRACE, run_limited
 
 GIB = 1 << 30
 
@@ -24,6 +24,20 @@ def test_a_function_that_hangs_is_out_of_time():
     assert run.status == 'out of time' and run.seconds > 0.2
     assert time.monotonic() - started < 60
     assert set(psutil.Process().children(recursive=True)) <= set(before)
+
+
+def test_processor_time_does_not_pass_while_a_process_sleeps():
+    limits = {'seconds': 0.6, 'clock': 'processor'}
+    assert run_limited(limited.sleep, 0.6 + GRACE + 0.5, **limits).status == 'finished'
+    run = run_limited(limited.compute, **limits)
+    assert run.status == 'out of time' and 0.6 < run.processor_seconds < 5
+
+
+def test_processor_time_is_measured():
+    sleeping, busy = run_limited(limited.sleep, 0.5), run_limited(limited.compute, 0.5)
+    assert sleeping.processor_seconds < 0.4 < busy.processor_seconds
+    with pytest.raises(ValueError, match="'clock' must be 'wall' or 'processor'"):
+        run_limited(limited.add, 1, 2, clock='sun')
 
 
 def test_a_function_that_checks_stops_by_itself():

@@ -6,7 +6,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,13 @@ from torch_geometric_cgt.benchmark.metrics import generated_trees
 from torch_geometric_cgt.benchmark.zoo import ZOO, ZooConfig, ZooTrees
 from torch_geometric_cgt.pipeline import BuildConfig, KAnonymity, Source
 from torch_geometric_cgt.utils.files import append_line
-from torch_geometric_cgt.utils.limited_process import FAILED, FINISHED, LimitedRun, run_limited
+from torch_geometric_cgt.utils.limited_process import (
+    FAILED,
+    FINISHED,
+    WALL,
+    LimitedRun,
+    run_limited,
+)
 from torch_geometric_cgt.utils.run_limits import Limits, is_out_of_memory
 
 QUICK = ('GCN', 'SGC', 'GIN', 'GAT')
@@ -47,8 +53,8 @@ class ComparisonConfig:
         settings (BuildSettings, optional): What all builds share.
         models (tuple[str, ...], optional): The GNNs, of the zoo.
             (default: the whole zoo)
-        seconds (float, optional): The largest wall time of a build, and of an
-            attack. (default: :obj:`1200`)
+        seconds (float, optional): The largest time of a build, and of an attack.
+            (default: :obj:`1200`)
         memory (float, optional): The largest memory of each, in GiB.
             (default: :obj:`8`)
         num_seeds (int, optional): The number of splits, builds and trainings of
@@ -56,6 +62,10 @@ class ComparisonConfig:
         max_records (int, optional): The number of members, and of others, that are
             attacked. (default: :obj:`1000`)
         training (ZooConfig, optional): How GNNs are trained.
+        only_builds (bool, optional): Whether to measure builds only, without GNNs,
+            statistics and attacks. (default: :obj:`False`)
+        clock (str, optional): Whether :obj:`seconds` are :obj:`"wall"` time or time of
+            the :obj:`"processor"`. (default: :obj:`"wall"`)
     """
 
     settings: BuildSettings = field(default_factory=BuildSettings)
@@ -65,6 +75,8 @@ class ComparisonConfig:
     num_seeds: int = 1
     max_records: int = 1000
     training: ZooConfig = field(default_factory=ZooConfig)
+    only_builds: bool = False
+    clock: str = WALL
 
     @property
     def max_bytes(self) -> int | None:
@@ -167,7 +179,7 @@ class Comparison:
         training = {'training': asdict(config.training)}
         own = recipe_of(data, config.settings, training)
         scores = GraphScores(data, config.settings, seed, self.root)
-        for column in SHARED:
+        for column in () if config.only_builds else SHARED:
             self._score(scores, (graph.name, own, seed, column), partial(scores.shared, column))
         for generator in self.generators:
             more = {'generator': generator.generator, 'fit': generator.fit.to_dict(), **training}
@@ -180,7 +192,10 @@ class Comparison:
     ) -> None:
         config, seed = self.config, start[2]
         build = (scores.data, generator, config.settings, seed, self.root)
-        if not self._limited((*start, BUILD), measure_build, *build):
+        sizes = {'num_nodes': scores.data.num_nodes, 'num_edges': scores.data.num_edges}
+        if not self._limited((*start, BUILD), measure_build, *build, **sizes):
+            return
+        if config.only_builds:
             return
         self._part((*start, STATISTICS), lambda: scores.statistics(scores.dataset(generator)))
 
@@ -216,27 +231,31 @@ class Comparison:
         for model in self.config.models:
             self._part((*start, model), partial(run, model))
 
-    def _limited(self, key: Key, function: Callable[..., Any], *args: Any) -> bool:
-        r"""Runs a part in a process with limits, and returns whether it finished."""
+    def _limited(self, key: Key, function: Callable[..., Any], *args: Any, **facts: Any) -> bool:
+        r"""Runs a part in a process with limits, and returns whether it finished. Its result
+        has some facts, however it ends.
+        """
         if not self._is_done(key):
             seconds, max_bytes = self.config.seconds, self.config.max_bytes
-            run = run_limited(function, *args, seconds=seconds, max_bytes=max_bytes)
-            self._add(key, run, {'seconds': seconds, 'max_bytes': max_bytes})
+            clock = self.config.clock
+            run = run_limited(function, *args, seconds=seconds, max_bytes=max_bytes, clock=clock)
+            limits = {'seconds': seconds, 'max_bytes': max_bytes, 'clock': clock}
+            self._add(key, run, {**limits, **facts})
         return bool(self.file.results[key]['status'] == FINISHED)
 
     def _part(self, key: Key, function: Callable[[], Any]) -> None:
         r"""Runs a part in this process."""
         if self._is_done(key):
             return
-        started = time.monotonic()
+        started, busy = time.monotonic(), time.process_time()
         try:
             run = LimitedRun(FINISHED, function())
         except Exception as error:
             if is_out_of_memory(error):
                 raise
             run = LimitedRun(FAILED, message=f'{type(error).__name__}: {error}')
-        seconds = round(time.monotonic() - started, 3)
-        self._add(key, LimitedRun(run.status, run.value, run.message, seconds))
+        seconds, busy = time.monotonic() - started, time.process_time() - busy
+        self._add(key, replace(run, seconds=round(seconds, 3), processor_seconds=round(busy, 3)))
 
     def _is_done(self, key: Key) -> bool:
         r"""Whether a part has a result. One that met a limit is run again if it may use
@@ -254,14 +273,15 @@ class Comparison:
             for name, now in limits.items()
         )
 
-    def _add(self, key: Key, run: LimitedRun, limits: dict[str, Any] | None = None) -> None:
+    def _add(self, key: Key, run: LimitedRun, facts: dict[str, Any] | None = None) -> None:
         content = {
             'status': run.status,
             'message': run.message,
             'value': run.value,
             'wall_seconds': run.seconds,
             'peak_bytes': run.peak_bytes,
-            **(limits or {}),
+            'processor_seconds': run.processor_seconds,
+            **(facts or {}),
         }
         self.file.add(key, content)
         if self.log is not None:

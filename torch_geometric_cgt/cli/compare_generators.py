@@ -55,8 +55,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='NAME.KEY=VALUE',
         help='option of a generator, e.g. NGram.order=1; may be given several times',
     )
-    add('--no-attack', action='store_true', help='no membership attack, which needs a second build')
-    add('--max-records', type=int, default=1000, help='nodes to attack (default: %(default)s)')
+    add(
+        '--no-attack',
+        action='store_true',
+        help='no membership attack, which needs a second build of half of the roots',
+    )
+    add('--max-records', type=int, default=1000, help='roots to attack (default: %(default)s)')
+    add(
+        '--scaling',
+        action='store_true',
+        help='only time and memory of each build, against the size of the graph',
+    )
+    add(
+        '--clock',
+        choices=('wall', 'processor'),
+        default='wall',
+        help='what --seconds limits; processor time does not depend on other work '
+        '(default: %(default)s)',
+    )
     add('--retry', action='store_true', help='run again what did not finish')
     add(
         '--out',
@@ -80,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
     from torch_geometric_cgt.benchmark.zoo_models import MAKERS
     from torch_geometric_cgt.datasets.sources import build_folder
     from torch_geometric_cgt.report.generator_page import write_comparison
+    from torch_geometric_cgt.report.generator_scaling import scaling_table, write_scaling
     from torch_geometric_cgt.report.generator_tables import generator_table, overall_table
     from torch_geometric_cgt.utils.files import require_writable
 
@@ -94,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
         args.memory,
         args.seeds,
         args.max_records,
+        only_builds=args.scaling,
+        clock=args.clock,
     )
     for folder in (args.cells.absolute().parent, args.out):
         require_writable(folder)
@@ -116,10 +135,15 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 130
-    found = {**compare_results(results), 'settings': _settings(args, models)}
-    for table in (generator_table(found), overall_table(found)):
+    if args.scaling:
+        tables, paths = [scaling_table(results)], write_scaling(args.out, results)
+    else:
+        found = {**compare_results(results), 'settings': _settings(args, models)}
+        tables = [generator_table(found), overall_table(found)]
+        paths = write_comparison(args.out, found)
+    for table in tables:
         print('', table.title, table.to_text(), *table.notes, sep='\n')
-    for path in write_comparison(args.out, found):
+    for path in paths:
         print(f'Wrote {path}')
     print(f'{len(results)} parts in {args.cells}, {time.monotonic() - started:.0f} seconds')
     return 0

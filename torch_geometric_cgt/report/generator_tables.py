@@ -137,8 +137,11 @@ def _notes(graphs: Sequence[Mapping[str, Any]]) -> list[str]:
         f'model that is best on the generated graph. Transfer: trained on generated, tested on '
         f'original computation graphs.',
         "'W zero' and 'W dup.' are the Wasserstein distances to the quantized graph of the number "
-        'of null slots and of repeated tokens in a tree. The attack tells a random half of the '
-        'nodes, from which a build is made, from the other half; 0.5 is a blind guess, and the '
-        'interval holds for all attacks together. Minutes and GiB are those of the process of the '
-        'build, with quantization.',
+        'of null slots and of repeated tokens in a tree. Minutes and GiB are those of the process '
+        'of the build, with quantization.',
+        'Attack AUC: a second build learns the computation graphs of a random half of the roots. '
+        'An attacker who knows all edges and the token of every node tells this half from the '
+        'other one, by the released trees and by the model; 0.5 is a blind guess. The strongest of '
+        'several attacks on all roots is shown, and the interval holds for all of them together. '
+        'Generators of whole graphs learn the edges of both halves and the labels of one.',
     ]

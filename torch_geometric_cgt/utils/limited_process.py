@@ -23,6 +23,7 @@ POLL = 0.05  # seconds between two looks at the process
 GRACE = 2.0  # seconds after the limit in which the function may stop by itself
 MAX_START = 600.0  # seconds until the function is called
 MAX_MESSAGE = 500  # characters
+WALL, PROCESSOR = 'wall', 'processor'  # clocks
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class LimitedRun:
         seconds (float): The wall time of the function.
         peak_bytes (int): The largest memory of the process, as far as it is
             known.
+        processor_seconds (float): The processor time of the process, which does not
+            depend on what else runs on the machine.
     """
 
     status: str
@@ -44,6 +47,7 @@ class LimitedRun:
     message: str = ''
     seconds: float = 0.0
     peak_bytes: int = 0
+    processor_seconds: float = 0.0
 
     @property
     def text(self) -> str:
@@ -60,6 +64,7 @@ def run_limited(
     *args: Any,
     seconds: float | None = None,
     max_bytes: int | None = None,
+    clock: str = WALL,
 ) -> LimitedRun:
     r"""Calls :obj:`function(*args, limits)` in a new process and returns its outcome.
     Neither a hang nor an error nor a process that the operating system kills ends the
@@ -77,19 +82,26 @@ def run_limited(
         function (callable): A function of a module. Its arguments and its result are
             pickled.
         *args (Any): Its arguments.
-        seconds (float, optional): The largest wall time. (default: :obj:`None`)
+        seconds (float, optional): The largest time. (default: :obj:`None`)
         max_bytes (int, optional): The largest memory of the process.
             (default: :obj:`None`)
+        clock (str, optional): Whether :obj:`seconds` are :obj:`"wall"` time or time of
+            the :obj:`"processor"`, which does not depend on what else runs on the
+            machine. In the second case, the function does not learn of the limit and is
+            always ended. (default: :obj:`"wall"`)
     """
     Limits(seconds, max_bytes)  # checks both
+    if clock not in (WALL, PROCESSOR):
+        raise ValueError(f"'clock' must be '{WALL}' or '{PROCESSOR}' (got '{clock}')")
     context = multiprocessing.get_context('forkserver')
     context.set_forkserver_preload([function.__module__])
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_call, args=(sender, function, args, seconds, max_bytes))
+    told = seconds if clock == WALL else None
+    process = context.Process(target=_call, args=(sender, function, args, told, max_bytes))
     process.start()
     sender.close()
     try:
-        return _watch(process, receiver, seconds, max_bytes)
+        return _watch(process, receiver, seconds, max_bytes, clock)
     finally:
         if process.is_alive():
             process.kill()
@@ -98,45 +110,50 @@ def run_limited(
 
 
 def _watch(
-    process: Any, receiver: Connection, seconds: float | None, max_bytes: int | None
+    process: Any, receiver: Connection, seconds: float | None, max_bytes: int | None, clock: str
 ) -> LimitedRun:
     created = started = time.monotonic()
-    peak, has_started = 0, False
+    peak, busy, has_started = 0, 0.0, False
+
+    def stopped(status: str, message: str = '') -> LimitedRun:
+        return LimitedRun(status, None, message, time.monotonic() - started, peak, busy)
+
     while True:
         try:
             found = receiver.recv() if receiver.poll(POLL) else None
         except EOFError:  # the process ended without an outcome
             process.join()
-            return _ended(process.exitcode, time.monotonic() - started, peak)
+            code = process.exitcode
+            if code == -signal.SIGKILL:  # as the operating system does if it runs out of memory
+                return stopped(OUT_OF_MEMORY)
+            return stopped(FAILED, f'the process ended with exit code {code}')
         if found == STARTED:
             started, has_started = time.monotonic(), True
         elif found is not None:
             return LimitedRun(**{**found, 'peak_bytes': max(peak, found['peak_bytes'])})
-        peak = max(peak, _memory_of(process.pid))
-        passed = time.monotonic() - started
+        memory, used = _use_of(process.pid)
+        peak, busy = max(peak, memory), max(busy, used)
+        passed = busy if clock == PROCESSOR else time.monotonic() - started - GRACE
         if max_bytes is not None and peak > max_bytes:
-            return LimitedRun(OUT_OF_MEMORY, seconds=passed, peak_bytes=peak)
-        if has_started and seconds is not None and passed > seconds + GRACE:
-            return LimitedRun(OUT_OF_TIME, seconds=passed, peak_bytes=peak)
+            return stopped(OUT_OF_MEMORY)
+        if has_started and seconds is not None and passed > seconds:
+            return stopped(OUT_OF_TIME)
         if not has_started and time.monotonic() - created > MAX_START:
-            return LimitedRun(FAILED, message='the process did not start', peak_bytes=peak)
+            return stopped(FAILED, 'the process did not start')
 
 
-def _ended(code: int | None, seconds: float, peak: int) -> LimitedRun:
-    if code == -signal.SIGKILL:  # as the operating system does if it runs out of memory
-        return LimitedRun(OUT_OF_MEMORY, seconds=seconds, peak_bytes=peak)
-    message = f'the process ended with exit code {code}'
-    return LimitedRun(FAILED, message=message, seconds=seconds, peak_bytes=peak)
-
-
-def _memory_of(pid: int) -> int:
-    r"""The memory of a process and of those that it started, in bytes."""
+def _use_of(pid: int) -> tuple[int, float]:
+    r"""The memory in bytes and the processor seconds of a process and of those that it
+    started.
+    """
     try:
         process = psutil.Process(pid)
         family = [process, *process.children(recursive=True)]
-        return sum(member.memory_info().rss for member in family)
+        times = [member.cpu_times() for member in family]
+        memory = sum(member.memory_info().rss for member in family)
     except psutil.Error:  # it ended
-        return 0
+        return 0, 0.0
+    return memory, sum(used.user + used.system for used in times)
 
 
 def _call(
@@ -157,8 +174,10 @@ def _call(
     except Exception as error:
         status = OUT_OF_MEMORY if is_out_of_memory(error) else FAILED
         message = ' '.join(f'{type(error).__name__}: {error}'.split())[:MAX_MESSAGE]
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = used if sys.platform == 'darwin' else used * 1024
-    run = LimitedRun(status, value, message, round(limits.elapsed, 3), peak)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    peak = used.ru_maxrss if sys.platform == 'darwin' else used.ru_maxrss * 1024
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = sum(part.ru_utime + part.ru_stime for part in (used, ended))
+    run = LimitedRun(status, value, message, round(limits.elapsed, 3), peak, round(busy, 3))
     sender.send(run.to_dict())
     sender.close()
