@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
-from torch_geometric_cgt.utils.block_checksums import check_file, file_checksum
+from torch_geometric_cgt.utils.block_checksums import check_files, file_checksums
 from torch_geometric_cgt.utils.limits import MAX_OWN_JSON_BYTES, MAX_OWN_JSON_ITEMS
 from torch_geometric_cgt.utils.untrusted import DTYPES, open_regular, parse_json, read_bounded
 
@@ -138,7 +138,8 @@ def write_sealed_json(path: Path, content: dict[str, Any], files: list[str]) -> 
         files (list[str]): The names of the files in the same folder whose
             checksums are included.
     """
-    sealed = {**content, 'files': {name: file_checksum(path.with_name(name)) for name in files}}
+    found = file_checksums([path.with_name(name) for name in files])
+    sealed = {**content, 'files': dict(zip(files, found, strict=True))}
     sealed['checksum'] = _checksum(sealed)
     write_text(path, json.dumps(sealed, indent=2) + '\n')
 
@@ -176,13 +177,13 @@ def check_sealed_files(path: Path, files: dict[str, Any], num_threads: int | Non
         path (Path): The file that states the checksums. The other files are in
             its folder.
         files (dict): The name and the checksum of each file.
-        num_threads (int, optional): The number of threads that read the blocks
-            of a large file. (default: one per processor core)
+        num_threads (int, optional): The number of threads that read files and
+            the blocks of large files. (default: one per processor core)
     """
-    for name, expected in files.items():
+    for name in files:
         if not name or Path(name).name != name:
             raise CorruptFileError(f"'{path}' names a file outside of its folder ({name!r:.40})")
-        check_file(path.with_name(name), expected, num_threads)
+    check_files({path.with_name(name): expected for name, expected in files.items()}, num_threads)
 
 
 def sha256(path: Path) -> str:
