@@ -8,9 +8,9 @@ r"""A graph of the size of ogbn-arxiv or ogbn-products, from end to end: time an
 k = 30, s = 5, L = 2. Each phase is timed on the wall and in processor seconds, and the peak memory
 of the process so far is what the operating system says. With ``--steps`` the fit stops after so
 many steps and the time of a whole one is extrapolated; everything else is measured. Features of
-both graphs are made up, see ``big_graphs.py``. With several processes, times and memory are those of
-the first one. A build that was stopped goes on where it was when ``--work`` names its folder. The times
-of its phases are kept beside this folder and added up, with the work that was lost.
+both graphs are made up, see ``big_graphs.py``. With several processes, times and memory are those
+of the first one. A build that was stopped goes on where it was when ``--work`` names its folder. The
+times of its phases are kept beside this folder and added up, with the work that was lost.
 """
 
 import argparse
@@ -53,8 +53,8 @@ def peak_gigabytes() -> float:
 
 
 class PhaseClock:
-    r"""The time and memory of each phase, over all runs of a build. A file has what was spent, and is
-    written every few seconds, so that a run that is killed loses little of its time.
+    r"""The time and memory of each phase, over all runs of a build. They are written to a file
+    every few seconds, so that a run that is killed loses little of its time.
 
     Args:
         path (Path): The file.
@@ -65,8 +65,8 @@ class PhaseClock:
         self.phases: dict[str, dict] = json.loads(path.read_text()) if path.exists() else {}
 
     def run(self, phase: str, function: Callable[[], None]) -> dict:
-        r"""Runs a phase, and returns what it took. A phase that an earlier run has finished keeps the
-        time that it took there.
+        r"""Runs a phase, and returns what it took. A phase that an earlier run has finished
+        keeps the time that it took there.
         """
         before = self.phases.get(phase, {'wall': 0.0, 'processor': 0.0, 'runs': 0})
         if before.get('done'):
