@@ -9,8 +9,8 @@ k = 30, s = 5, L = 2. Each phase is timed on the wall and in processor seconds, 
 of the process so far is what the operating system says. With ``--steps`` the fit stops after so
 many steps and the time of a whole one is extrapolated; everything else is measured. Features of
 both graphs are made up, see ``big_graphs.py``. With several processes, times and memory are those
-of the first one. A build that was stopped goes on where it was when ``--work`` names its folder. The
-times of its phases are kept beside this folder and added up, with the work that was lost.
+of the first one. A build that was stopped goes on where it was when ``--work`` names its folder.
+The times of its phases are kept beside this folder and added up, with the work that was lost.
 """
 
 import argparse

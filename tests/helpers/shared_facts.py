@@ -20,9 +20,10 @@ def facts(folder: Path, world: World) -> dict:
     tree_facts.ENCODE_BLOCK = 50
     config = BuildConfig(
         KAnonymity(10, task_weight=0.0),
+        num_neighbors=(1, 2),
         generator={'hidden_channels': 16, 'num_layers': 1, 'num_heads': 2},
     )
-    source = check_source(random_graph(400, 900))
+    source = check_source(random_graph(400, 6000))
     run = KAnonymousPipeline(source, config, folder / f'work-{world.size}', log=False, world=world)
     for stage in run.stages()[:3]:
         run.run_stage(stage)
