@@ -72,7 +72,6 @@ def find_scenes(
     z = world.by_first(lambda: reduce_features(codebook, NUM_COMPONENTS, seed))
     own = world.share(root.numel())
     mine = root[own]
-    scratch = scratch or Scratch()
     near, around = _neighbourhoods(cluster, z, graph, mine, world, scratch)
     if bool((y >= 0).any()):
         known = _Known(z, cluster, mine, near, around)
@@ -105,7 +104,7 @@ def _neighbourhoods(
     graph: InNeighbors,
     root: Tensor,
     world: World,
-    scratch: Scratch,
+    scratch: Scratch | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""The means over one and two hops around the roots of this process, ``[n, D]`` each.
 
@@ -113,6 +112,7 @@ def _neighbourhoods(
     these averages for the second hop, and get them a few columns at a time.
     """
     node = torch.arange(graph.num_nodes)[world.share(graph.num_nodes)]
+    scratch = scratch or Scratch()
     mine = scratch.empty((node.numel(), z.size(1)), z.dtype)
     average_rows(z, graph, node, cluster, mine)
     near, around = (scratch.empty((root.numel(), z.size(1)), z.dtype) for _ in range(2))
