@@ -220,9 +220,10 @@ def run_sampling(work: Path, case: str) -> dict[str, Any]:
             count = torch.bincount(below, minlength=trees['m'] + 1) + 0.5
             model.head.vocabulary.out.bias.data.copy_(count.log())
         draw = NaivePaths(model).sample if form.startswith('naive') else model.sample
-        if scene is not None:
-            draw = partial(draw, scene=scene)
-        draws[form] = lambda size, draw=draw: draw(y[:size])
+        given = {} if scene is None else {'scene': scene}
+        draws[form] = lambda size, draw=draw, given=given: draw(
+            y[:size], **{name: value[:size] for name, value in given.items()}
+        )
     sizes = {form: 2 * NAIVE_BATCH[fan_out] if 'naive' in form else y.numel() for form in draws}
     return {'forms': turns(draws, sizes, dict.fromkeys(draws, 1), 3)}
 

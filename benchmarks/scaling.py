@@ -2,20 +2,26 @@ r"""A graph of the size of ogbn-arxiv or ogbn-products, from end to end: time an
 
     OMP_NUM_THREADS=2 python benchmarks/scaling.py arxiv --shared data --cells scaling.jsonl
     OMP_NUM_THREADS=2 python benchmarks/scaling.py products --steps 200 --cells scaling.jsonl
+    torchrun --standalone --nproc-per-node 2 benchmarks/scaling.py arxiv --work work --shared data
     python benchmarks/scaling.py --cells scaling.jsonl --show
 
 k = 30, s = 5, L = 2. Each phase is timed on the wall and in processor seconds, and the peak memory
 of the process so far is what the operating system says. With ``--steps`` the fit stops after so
 many steps and the time of a whole one is extrapolated; everything else is measured. Features of
-both graphs are made up, see ``big_graphs.py``. A build that was stopped goes on where it was when
-``--work`` names its folder.
+both graphs are made up, see ``big_graphs.py``. With several processes, times and memory are those
+of the first one. A build that was stopped goes on where it was when ``--work`` names its folder.
+The times of its phases are kept beside this folder and added up, with the work that was lost.
 """
 
 import argparse
+import json
 import tempfile
+import threading
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -35,13 +41,62 @@ from torch_geometric_cgt.pipeline import (
     check_source,
 )
 from torch_geometric_cgt.sampler import sample_trees
-from torch_geometric_cgt.training import fit
+from torch_geometric_cgt.training import World, fit, join_world, leave_world
+from torch_geometric_cgt.utils.files import write_text
 
+NOTE_SECONDS = 5.0
 PHASES = {'scenes': 'find_scenes'}  # as results name them
 
 
 def peak_gigabytes() -> float:
     return peak_memory() / 1024
+
+
+class PhaseClock:
+    r"""The time and memory of each phase, over all runs of a build. They are written to a file
+    every few seconds, so that a run that is killed loses little of its time.
+
+    Args:
+        path (Path): The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.phases: dict[str, dict] = json.loads(path.read_text()) if path.exists() else {}
+
+    def run(self, phase: str, function: Callable[[], None]) -> dict:
+        r"""Runs a phase, and returns what it took. A phase that an earlier run has finished
+        keeps the time that it took there.
+        """
+        before = self.phases.get(phase, {'wall': 0.0, 'processor': 0.0, 'runs': 0})
+        if before.get('done'):
+            function()  # reads what the phase left
+            return before
+        wall, processor, ended = time.monotonic(), time.process_time(), threading.Event()
+
+        def note(done: bool) -> None:
+            self.phases[phase] = {
+                'wall': round(before['wall'] + time.monotonic() - wall, 1),
+                'processor': round(before['processor'] + time.process_time() - processor, 1),
+                'peak': round(peak_gigabytes(), 2),
+                'runs': before['runs'] + 1,
+                'done': done,
+            }
+            write_text(self.path, json.dumps(self.phases))
+
+        def watch() -> None:
+            while not ended.wait(NOTE_SECONDS):
+                note(False)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            function()
+        finally:
+            ended.set()
+            watcher.join()
+        note(True)
+        return self.phases[phase]
 
 
 def fit_some(pipeline: KAnonymousPipeline, steps: int) -> None:
@@ -55,10 +110,11 @@ def fit_some(pipeline: KAnonymousPipeline, steps: int) -> None:
         pipeline.y[some],
         FitConfig(epochs=1),
         scene=pipeline.scene[some],
+        world=pipeline.world,
     )
 
 
-def run_cell(args: argparse.Namespace, work: Path) -> dict:
+def run_cell(args: argparse.Namespace, work: Path, world: World) -> dict:
     r"""Runs all phases of a build, and the GNNs where that was asked for."""
     if args.graph == 'arxiv':
         data = arxiv_like(args.seed, args.shared, args.scale)
@@ -80,28 +136,27 @@ def run_cell(args: argparse.Namespace, work: Path) -> dict:
         'nodes': data.num_nodes,
         'edges': data.num_edges,
         'threads': torch.get_num_threads(),
+        'processes': world.size,
         'epochs': epochs,
         'steps': [args.steps or whole_steps, whole_steps],
         'memory_before': round(peak_gigabytes(), 2),
         'phases': {},
     }
-    run = KAnonymousPipeline(source, config, work, belongs_to='scaling')
+    run = KAnonymousPipeline(
+        source, config, work, log=world.is_first, world=world, belongs_to='scaling'
+    )
+    clock = PhaseClock(work.with_name(f'{work.name}-{world.rank}.phases.json'))
     for stage in run.stages():
-        wall, processor = time.monotonic(), time.process_time()
         if stage.name == 'fit' and args.steps is not None:
             stage = replace(stage, run=lambda: fit_some(run, args.steps))
-        run.run_stage(stage)
-        facts = {
-            'wall': round(time.monotonic() - wall, 1),
-            'processor': round(time.process_time() - processor, 1),
-            'peak': round(peak_gigabytes(), 2),
-        }
+        facts = clock.run(stage.name, partial(run.run_stage, stage))
         cell['phases'][PHASES.get(stage.name, stage.name)] = facts
-        print(f'{stage.name:12} {facts}', flush=True)
+        if world.is_first:
+            print(f'{stage.name:12} {facts}', flush=True)
     cell['views'] = run.match.to_dict()
     cell['clusters'], cell['task_weight'] = run.codebook.size(0), run.task_weight
     cell['peak'] = round(peak_gigabytes(), 2)
-    if args.gnns:
+    if args.gnns and world.is_first:
         trees = run.trees
         rng = torch.Generator().manual_seed(args.seed)
         tree = sample_trees(run.graph, run.root, run.shape, rng)
@@ -162,10 +217,18 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter('ignore')  # homogeneous clusters
     if not args.show:
+        world = join_world()
+        if world.size > 1 and args.work is None:
+            parser.error("several processes need '--work', a folder that they share")
         with tempfile.TemporaryDirectory() as folder:
-            work = args.work or Path(folder)
+            work = args.work or Path(folder) / 'work'
             work.mkdir(parents=True, exist_ok=True)
-            add_cell(args.cells, run_cell(args, work))
+            cell = run_cell(args, work, world)
+            if world.is_first:
+                add_cell(args.cells, cell)
+        leave_world()
+        if not world.is_first:
+            return
     show(read_cells(args.cells))
 
 

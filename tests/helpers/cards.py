@@ -2,7 +2,8 @@
 
 import torch
 
-from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share
+from torch_geometric_cgt.pipeline.promise import measure_clusters
+from torch_geometric_cgt.pipeline.tree_facts import unique_share
 from torch_geometric_cgt.release.card import Card
 
 

@@ -18,7 +18,8 @@ import torch
 from safetensors.torch import load_file
 
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.utils.files import sha256, write_tensors
+from torch_geometric_cgt.utils.block_checksums import sha256
+from torch_geometric_cgt.utils.files import write_tensors
 
 CARD, TENSORS, README = 'card.json', 'release.safetensors', 'README.md'
 SECONDS, BLOCKED_SECONDS = 5, 20  # of the processor, and of the clock

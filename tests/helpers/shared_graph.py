@@ -14,7 +14,9 @@ from torch_geometric_cgt.quantizer import FlowKMeans, protected_means, reduce_fe
 from torch_geometric_cgt.quantizer.feature_space import out_of_fold_probabilities, tf_idf
 from torch_geometric_cgt.training import World, join_world, leave_world
 from torch_geometric_cgt.transforms import Quantize, quantize, scenes, task_trials
+from torch_geometric_cgt.utils import scratch
 from torch_geometric_cgt.utils.rows import block_of
+from torch_geometric_cgt.utils.scratch import Scratch
 
 K, NUM_NODES = 7, 500
 
@@ -57,6 +59,7 @@ def statistics(world: World) -> dict[str, torch.Tensor]:
 def clusterings(folder: Path, world: World) -> dict[str, torch.Tensor]:
     """Clusters, codebook and scenes with rows that are shared, in small cells."""
     task_trials.TRIAL_ROWS = 150
+    scratch.MAP_FROM = 1  # maps all tables
     quantize.FlowKMeans = partial(FlowKMeans, cell_size=40)
     scenes.FlowKMeans = partial(FlowKMeans, cell_size=40)
     data, out = graph(), {}
@@ -66,7 +69,8 @@ def clusterings(folder: Path, world: World) -> dict[str, torch.Tensor]:
     mapped = np.load(folder / f'x-{world.size}.npy', mmap_mode='c')
     for name, x in {'memory': data.x.half(), 'mapped': torch.from_numpy(mapped)}.items():
         data.x = x
-        found = Quantize(K, task_weight='auto').cluster(data, world=world)
+        place = Scratch(folder / 'scratch') if name == 'mapped' else None
+        found = Quantize(K, task_weight='auto').cluster(data, world=world, scratch=place)
         out[f'cluster {name}'], out[f'codebook {name}'] = found.cluster, found.codebook
         out[f'weight {name}'] = torch.tensor(found.task_weight)
     data.x = words().to_sparse()
@@ -78,6 +82,9 @@ def clusterings(folder: Path, world: World) -> dict[str, torch.Tensor]:
     files = mapped_neighbors.mapped_in_neighbors(data.edge_index, NUM_NODES, folder / 'e', world)
     assert torch.equal(files.ptr, near.ptr) and torch.equal(files.source, near.source)
     out['scene'] = scenes.find_scenes(*args, 12, K, world=world)
+    place = Scratch(folder / 'scratch')
+    mapped_scene = scenes.find_scenes(*args, 12, K, world=world, scratch=place)
+    assert torch.equal(mapped_scene, out['scene']) and not any(place.folder.iterdir())
     return out
 
 

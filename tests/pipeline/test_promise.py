@@ -5,7 +5,8 @@ import torch
 
 from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.pipeline import DifferentialPrivacy, KAnonymity
-from torch_geometric_cgt.pipeline.promise import count_equal_rows, measure_clusters, unique_share
+from torch_geometric_cgt.pipeline.promise import measure_clusters
+from torch_geometric_cgt.pipeline.tree_facts import count_equal_rows, unique_share
 
 
 @pytest.mark.parametrize(

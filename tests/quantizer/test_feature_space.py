@@ -6,6 +6,7 @@ import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from torch_geometric_cgt.quantizer.feature_space import (
+    center_and_scale,
     is_bag_of_words,
     multiply_rows,
     out_of_fold_probabilities,
@@ -15,6 +16,7 @@ from torch_geometric_cgt.quantizer.feature_space import (
     tf_idf,
     unit_rows,
 )
+from torch_geometric_cgt.utils import rows, scratch
 
 
 def words(seed=0):
@@ -126,3 +128,17 @@ def test_probe_learns_from_training_rows_only():
     assert probe_accuracy(z, wrong, train_mask=train) < 0.2
     for mask in (train & False, train | True):  # nothing to learn, nothing to test
         assert probe_accuracy(z, y, train_mask=mask) == probe_accuracy(z, y)
+
+
+def test_the_task_space_is_the_same_in_one_block_and_in_many(tmp_path, monkeypatch):
+    rng = torch.Generator().manual_seed(0)
+    z = torch.randn(101, 6, generator=rng)
+    probabilities = torch.rand(101, 3, generator=rng, dtype=torch.double)
+    mean, scale = center_and_scale(z)
+    expected = torch.cat([(z - mean) / scale, 0.7 * probabilities.float()], dim=1)
+    assert torch.equal(task_space(z, probabilities.numpy(), 0.7), expected)
+    monkeypatch.setattr(rows, 'BLOCK_ELEMENTS', 50)
+    monkeypatch.setattr(scratch, 'MAP_FROM', 1)
+    for place in (None, scratch.Scratch(tmp_path)):
+        found = task_space(z, probabilities.numpy(), 0.7, (mean, scale), place)
+        assert torch.equal(found, expected)

@@ -15,7 +15,8 @@ from torch_geometric_cgt.release import (
     read_release,
     sign_release,
 )
-from torch_geometric_cgt.utils.files import read_sealed_json, sha256
+from torch_geometric_cgt.utils.block_checksums import sha256
+from torch_geometric_cgt.utils.files import read_sealed_json
 
 FOLDER = RECORDED / 'k_anonymous'
 NEED_ARROW = ('parquet', 'huggingface')

@@ -84,5 +84,5 @@ def test_other_words_than_those_of_format_1_are_refused(tmp_path, name, change):
 
 def test_a_format_that_nobody_wrote_is_refused(tmp_path):
     folder = altered(tmp_path / 'release', 'k_anonymous', lambda card: card.update(format=99))
-    with pytest.raises(CorruptFileError, match=r'has format 99; this version reads \[1, 2, 3\]'):
+    with pytest.raises(CorruptFileError, match=r'has format 99; this version reads \[1, 2, 3, 4\]'):
         SyntheticCGTDataset.load(folder)

@@ -33,7 +33,7 @@ from tests.helpers.malicious import (
 )
 from tests.helpers.private import QUICK_DP_SGD, private_dataset
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.utils.files import sha256
+from torch_geometric_cgt.utils.block_checksums import sha256
 from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES
 
 RECORDED = Path(__file__).parents[1] / 'recorded' / 'format_1'

@@ -4,7 +4,8 @@ import torch
 from tests.helpers.tiny import model
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.training import World
-from torch_geometric_cgt.training.batches import DRAW_BLOCK, Batches
+from torch_geometric_cgt.training.batch_workers import planned_steps
+from torch_geometric_cgt.training.batches import DRAW_BLOCK, Batch, Batches
 
 NUM_ROOTS = 611
 Y = torch.arange(NUM_ROOTS) % 2
@@ -59,3 +60,37 @@ def test_draws_depend_on_seed_epoch_and_step_alone():
     assert torch.equal(
         some.held_out_batch().tokens, batches(size=2, rank=1).held_out_batch().tokens
     )
+
+
+@pytest.mark.parametrize('changes', [{}, {'accumulate': 3}, {'size': 2, 'rank': 1}])
+@pytest.mark.parametrize('first', [0, 1])
+def test_workers_plan_the_same_batches_in_the_same_order(changes, first):
+    def tensors(num_workers):
+        some = batches(batch_size=100, num_workers=num_workers, **changes)
+        found = []
+        for parts in planned_steps(some, some.order(2), 2, first):
+            found.append([])
+            for part in parts:
+                part.map(torch.Tensor, found[-1].append)
+                assert isinstance(part, Batch) and part.count > 0 and part.plan is not None
+        return found
+
+    state = torch.get_rng_state()
+    alone, *shared = (tensors(num_workers) for num_workers in (0, 1, 3))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert len(alone) == 6 - first and len(alone[0]) > 20
+    for others in shared:
+        for one, other in zip(alone, others, strict=True):
+            assert [a.dtype for a in one] == [a.dtype for a in other]
+            assert all(map(torch.equal, one, other))
+
+
+def test_an_error_in_a_worker_is_an_error_of_the_fit():
+    some = batches(num_workers=2)
+
+    def failing(index, rng):
+        raise ValueError('no trees today')
+
+    some.draw_tokens = failing
+    with pytest.raises(ValueError, match='no trees today'):
+        next(planned_steps(some, some.order(0), 0))

@@ -84,6 +84,15 @@ def test_same_seed_same_weights_whatever_the_global_state():
     assert torch.equal(*weights)
 
 
+def test_workers_do_not_change_the_weights():
+    alone, shared = trained(num_workers=0), trained(num_workers=2)
+    for name, value in alone.state_dict().items():
+        assert torch.equal(shared.state_dict()[name], value), name
+    with pytest.raises(ValueError, match='num_workers'):
+        FitConfig(num_workers=-1)
+    assert 'num_workers' not in FitConfig(num_workers=3).to_dict()
+
+
 def test_not_finite_loss_is_reported():
     generator = model()
     torch.nn.init.constant_(generator.head.hidden.bias, float('nan'))

@@ -124,6 +124,12 @@ def add_fit_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add('--compile', action='store_true', help='compile the model')
     add(
+        '--num-workers',
+        type=int,
+        default=0,
+        help='processes that prepare batches while the model trains (default: %(default)s)',
+    )
+    add(
         '--checkpoint-minutes',
         type=float,
         default=CHECKPOINT_MINUTES,
@@ -231,6 +237,7 @@ def build_dataset(args: argparse.Namespace, seed: int) -> SyntheticCGTDataset:
             precision=args.precision,
             accumulate=args.accumulate,
             compile=args.compile,
+            num_workers=args.num_workers,
             checkpoint_minutes=args.checkpoint_minutes,
             resume=not args.no_resume,
         ),

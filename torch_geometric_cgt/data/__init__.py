@@ -4,6 +4,7 @@ from torch_geometric_cgt.data.dense_loader import DenseBatch, DenseLoader
 from torch_geometric_cgt.data.edge_values import EDGE_KEYS, EdgeForm, EdgeValues, values_at
 from torch_geometric_cgt.data.forest_statistics import ForestStatistics
 from torch_geometric_cgt.data.in_neighbors import InNeighbors
+from torch_geometric_cgt.data.sharded_rows import ShardedRows
 from torch_geometric_cgt.data.stores import (
     CodebookFeatureStore,
     ForestGraphStore,
@@ -39,6 +40,7 @@ __all__ = [
     'InNeighbors',
     'LazyForest',
     'Rows',
+    'ShardedRows',
     'SparseRows',
     'TokenTrees',
     'TreeShape',

@@ -106,7 +106,11 @@ class InNeighbors:
 
 
 def average_rows(
-    table: Tensor, graph: InNeighbors, node: Tensor, index: Tensor | None = None
+    table: Tensor,
+    graph: InNeighbors,
+    node: Tensor,
+    index: Tensor | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""Averages features over some nodes and their in-neighbours, ``[n, D]``.
 
@@ -117,8 +121,10 @@ def average_rows(
         index (torch.Tensor, optional): The row of each node of the graph in
             :obj:`table`, ``[N]``. By default, node :math:`i` has row :math:`i`.
             (default: :obj:`None`)
+        out (torch.Tensor, optional): Where to write the result, ``[n, D]``.
+            (default: :obj:`None`)
     """
-    out = table.new_empty(node.numel(), table.size(1))
+    out = table.new_empty(node.numel(), table.size(1)) if out is None else out
     for rows, block in zip(out.split(BLOCK_NODES), node.split(BLOCK_NODES), strict=True):
         near = graph.rows(block)
         source, own = (near.source, block) if index is None else (index[near.source], index[block])

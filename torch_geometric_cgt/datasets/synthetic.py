@@ -50,7 +50,7 @@ from torch_geometric_cgt.training.kept_steps import KeptSteps
 from torch_geometric_cgt.utils.checks import check_memory
 from torch_geometric_cgt.utils.distributed import World, join_world, resolve_device
 from torch_geometric_cgt.utils.files import require_writable
-from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES
+from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES, SHARD_BYTES
 from torch_geometric_cgt.utils.run_limits import Limits
 
 if TYPE_CHECKING:
@@ -282,6 +282,7 @@ class SyntheticCGTDataset(ForestDataset):
         max_bytes: int = MAX_RELEASE_BYTES,
         terms: Terms | None = None,
         class_names: Sequence[str] | None = None,
+        shard_bytes: int = SHARD_BYTES,
     ) -> None:
         r"""Writes the release, which is the part that may be published: tokens,
         labels, splits, codebook, :obj:`card.json` and :obj:`README.md`. The
@@ -304,6 +305,8 @@ class SyntheticCGTDataset(ForestDataset):
             class_names (list[str], optional): The name of each label, to be
                 published. No promise covers names. By default, the release has
                 the numbers of labels only. (default: :obj:`None`)
+            shard_bytes (int, optional): A larger release is written in several
+                files of at most this size. (default: 512 MiB)
         """
         if self.privacy.seeded_noise and not accept_seeded_noise:
             raise ValueError(
@@ -317,7 +320,7 @@ class SyntheticCGTDataset(ForestDataset):
         release = self.release if terms is None else with_terms(self.release, terms)
         if class_names is not None:
             release = with_class_names(release, class_names)
-        save_release(folder, release, sign_with, max_bytes)
+        save_release(folder, release, sign_with, max_bytes, shard_bytes)
 
     @classmethod
     def load(

@@ -2,6 +2,7 @@ r"""The part of the evaluation of a batch that does not depend on the weights.""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -25,17 +26,27 @@ class TensorDataclass:
         r"""Returns a copy on another device. Tensors in tuples and in fields
         that are a :class:`TensorDataclass` move as well.
         """
-        values = {f.name: _move(getattr(self, f.name), device) for f in fields(self)}  # type: ignore[arg-type]
+        return self.map(Tensor, lambda value: to_device(value, device))
+
+    def map(self: T, kind: type, change: Callable[[Any], Any]) -> T:
+        r"""Returns a copy in which a function replaced all values of one type,
+        *e.g.*, of :class:`torch.Tensor`, in all fields, tuples and inner objects.
+
+        Args:
+            kind (type): The type.
+            change (callable): The function.
+        """
+        values = {f.name: _map(getattr(self, f.name), kind, change) for f in fields(self)}  # type: ignore[arg-type]
         return replace(self, **values)  # type: ignore[type-var]
 
 
-def _move(value: Any, device: torch.device | str) -> Any:
-    if isinstance(value, Tensor):
-        return to_device(value, device)
+def _map(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, kind):
+        return change(value)
     if isinstance(value, TensorDataclass):
-        return value.to(device)
+        return value.map(kind, change)
     if isinstance(value, tuple):
-        return tuple(_move(item, device) for item in value)
+        return tuple(_map(item, kind, change) for item in value)
     return value
 
 

@@ -21,7 +21,8 @@ from torch_geometric_cgt.models.view_calibration import MAX_ROUNDS, ViewMatch, m
 from torch_geometric_cgt.models.view_tilt import ViewTilt
 from torch_geometric_cgt.pipeline.edge_values import draw_edge_tokens, learn_edges
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
-from torch_geometric_cgt.pipeline.promise import measure_clusters, unique_share
+from torch_geometric_cgt.pipeline.promise import measure_clusters
+from torch_geometric_cgt.pipeline.tree_facts import drawn_unique_share
 from torch_geometric_cgt.pipeline.workspace import Outcome
 from torch_geometric_cgt.privacy import Budget, Ledger
 from torch_geometric_cgt.sampler import TreeDraws
@@ -29,10 +30,11 @@ from torch_geometric_cgt.training.sample import BLOCK
 from torch_geometric_cgt.transforms.edge_codebook import fit_edge_codebook
 from torch_geometric_cgt.transforms.scenes import find_scenes
 from torch_geometric_cgt.transforms.task_weight import WEIGHTS
+from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.progress import progress_bar
+from torch_geometric_cgt.utils.scratch import Scratch
 from torch_geometric_cgt.utils.seeds import seeded
 
-ENCODE_BLOCK = 1 << 16  # roots per block
 MAX_EDGES_IN_MEMORY = 1 << 27  # sorting takes 24 bytes per edge
 CALIBRATION_ROOTS = 4_000  # maximum number of source roots that calibration compares with
 CALIBRATION_TREES, MAX_CALIBRATION_DRAWS = 8_000, 4  # of source trees; small graphs get more draws
@@ -87,12 +89,12 @@ class KAnonymousPipeline(Pipeline):
         stages = [
             Stage('quantize', self.quantize, self.take_clusters, shared=True),
             Stage('scenes', self.find_scenes, self.take_scenes, shared=True),
-            Stage('encode', self.encode, self.take_trees),
+            Stage('encode', self.encode, self.take_trees, shared=True),
             Stage('support', self.find_support),
             Stage('fit', self.fit)
             if self.config.choice.is_cgt
             else Stage('fit', self.fit_other, self.take_model),
-            Stage('match_views', self.match_views, self.take_tilt),
+            Stage('match_views', self.match_views, self.take_tilt, shared=True),
             Stage('sample', self.sample_release),
         ]
         unused = set()
@@ -141,7 +143,7 @@ class KAnonymousPipeline(Pipeline):
                 bar.move((len(steps) - 1) * total + step, (trials + 1) * total)
 
             transform = promise.quantize(self.seed('quantize'), self.device)
-            found = transform.cluster(data, advance, self.world)
+            found = transform.cluster(data, advance, self.world, Scratch(self.work))
         codebook = promise.protect(data.x, found, self.world)
         tensors = {'cluster': found.cluster, 'codebook': codebook}
         facts: dict[str, Any] = {'task_weight': found.task_weight}
@@ -194,6 +196,7 @@ class KAnonymousPipeline(Pipeline):
             self.config.k_anonymity.k,
             self.seed('scenes'),
             self.world,
+            Scratch(self.work),
         )
         return {'scene': scene}, {}
 
@@ -202,18 +205,13 @@ class KAnonymousPipeline(Pipeline):
 
     def encode(self) -> Outcome:
         r"""Samples one computation graph of each root and measures the facts of the card."""
-        rng, blocks = torch.Generator().manual_seed(self.seed('encode')), []
-        size = 1 + self.shape.num_neighbors[0]  # the root and its child slots
-        total, promise, draws = self.root.numel(), self.config.k_anonymity, self.tree_draws()
-        with progress_bar(self.log, total, 'encode', 'graphs') as bar:
-            for index in torch.arange(total).split(ENCODE_BLOCK):
-                blocks.append(draws.tokens(index, rng)[:, :size].int())
-                bar.update(index.numel())
+        promise = self.config.k_anonymity
+        draws = (self.tree_draws(), self.y, self.seed('encode'))
         facts = {
             'k': promise.min_size,
             **self.groups,
             'task_weight': round(self.task_weight, 4),
-            'unique_share': unique_share(self.y, torch.cat(blocks)),
+            'unique_share': drawn_unique_share(*draws, self.world, self.log),
             'min_support': promise.min_support,
             'min_value_support': promise.value_support,
             'rounding': promise.step,
@@ -313,9 +311,12 @@ class KAnonymousPipeline(Pipeline):
         steps = MAX_ROUNDS + 2  # candidates are drawn, and then selected in rounds
         with progress_bar(self.log, steps, 'match views', 'steps') as bar:
             if is_release:  # a small release is selected from the candidates that are weighed here
-                pool = self.candidates(*self.release_roots(), self.seed('sample'))
+                pool = self.candidates(*self.release_roots(), self.seed('sample'), self.world)
             else:
-                pool = self.candidates(*draw_roots(self.y, self.split, size, rng), seed)
+                roots = draw_roots(self.y, self.split, size, rng)
+                pool = self.candidates(*roots, seed, self.world)
+            if not self.world.is_first:  # it alone weighs the candidates
+                return {}, {}
             bar.update()
             x = self.source.data.x
             tilt, match = match_views(
@@ -349,26 +350,34 @@ class KAnonymousPipeline(Pipeline):
             return 1
         return max(MIN_CANDIDATES, min(MAX_CANDIDATES, ALL_CANDIDATES // self.root.numel()))
 
-    def candidates(self, y: Tensor, split: Tensor, seed: int) -> CandidatePool:
+    def candidates(
+        self, y: Tensor, split: Tensor, seed: int, world: World | None = None
+    ) -> CandidatePool:
         r"""Generates groups of candidates, one after the other.
 
         Args:
             y (torch.Tensor): The label of each group, ``[n]``.
             split (torch.Tensor): The split code of each group, ``[n]``.
             seed (int): The seed of the draws.
+            world (World, optional): Processes that draw some blocks each, and all
+                get the pool. (default: :obj:`None`)
         """
+        world = world or World()
         y = y.repeat_interleave(self.num_candidates)
         split = split.repeat_interleave(self.num_candidates)
         scene = self.table.draw(y, split, seeded(seed, 'scenes'))
-        blocks = []
-        for block, tokens in self.draw_blocks(y, scene, seed, range(-(-y.numel() // BLOCK))):
+        drawn: dict[int, Tensor] = {}
+        blocks = range(world.rank, -(-y.numel() // BLOCK), world.size)
+        for block, tokens in self.draw_blocks(y, scene, seed, blocks):
             self.limits.check()
             if self.rule is not None:
                 labels = y[block * BLOCK : (block + 1) * BLOCK]
                 tokens = self.rule(tokens, labels, seeded(seed, 'support', block))
-            blocks.append(tokens)
+            drawn[block] = tokens
+        for other in world.gather(drawn):
+            drawn |= other
         sizes = (self.codebook.size(0), self.source.num_classes, self.shape)
-        trees = TokenTrees(torch.cat(blocks), y, split, *sizes)
+        trees = TokenTrees(torch.cat([drawn[block] for block in sorted(drawn)]), y, split, *sizes)
         return CandidatePool(trees, self.num_candidates, seed)
 
     def release_roots(self) -> tuple[Tensor, Tensor]:

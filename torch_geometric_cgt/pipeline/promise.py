@@ -246,28 +246,3 @@ def measure_clusters(cluster: Tensor, y: Tensor, num_clusters: int | None = None
         l_reached=int(labels.distinct.min()),
         t_closeness=round(float(labels.t_closeness.max()), 4),
     )
-
-
-def unique_share(y: Tensor, tokens: Tensor) -> float:
-    r"""The share of roots that no other root equals in its label, its token and the
-    tokens of its children.
-
-    Args:
-        y (torch.Tensor): The label of each root, ``[n]``.
-        tokens (torch.Tensor): The token of each root and of its children,
-            ``[n, 1 + fan_out]``.
-    """
-    children = tokens[:, 1:].sort(dim=1).values
-    count = count_equal_rows(torch.cat([y[:, None].to(tokens.dtype), tokens[:, :1], children], 1))
-    return round(int((count == 1).sum()) / max(1, tokens.size(0)), 4)
-
-
-def count_equal_rows(rows: Tensor) -> Tensor:
-    r"""Counts each distinct row of non-negative integers. The columns are combined to one key
-    per row, because sorting numbers is faster than sorting rows.
-    """
-    key = torch.zeros(rows.size(0), dtype=torch.long)
-    for column in rows.long().t():
-        key = key * (1 + column.max()) + column
-        key = key.unique(return_inverse=True)[1]
-    return torch.bincount(key)

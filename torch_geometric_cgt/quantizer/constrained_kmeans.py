@@ -175,7 +175,9 @@ class FlowKMeans(KAnonymousQuantizer):
         largest = 2 * MIN_CELL_CLUSTERS * max(n // self.n_clusters, self.size_min)
         cell = min(n, max(2 * self.cell_size, largest))
         arcs = min(cell, 4 * self.cell_size) * (self.n_candidates + 1)
-        rows = max(2 * n * f * itemsize, cell * f * (3 * itemsize + 8) + 120 * arcs)
+        # A process that holds a share of the rows works on a cell at a time.
+        copies = 0 if self.world is not None and self.world.size > 1 else 2
+        rows = max(copies * n * f * itemsize, cell * f * (3 * itemsize + 8) + 120 * arcs)
         needed = rows + 60 * n + 24 * self.n_clusters * f + 3 * BLOCK_ELEMENTS * 8
         check_memory(
             needed,

@@ -24,6 +24,7 @@ from torch_geometric_cgt.utils.rows import (
     to_csr,
     work_dtype,
 )
+from torch_geometric_cgt.utils.scratch import Scratch
 
 MIN_ZEROS = 0.9  # The least share of zeros in a bag of words.
 MAX_TRAIN_ROWS = 20_000  # Enough to fit a linear model; all rows are predicted.
@@ -117,7 +118,12 @@ class RowTable(Protocol):
 
 
 def out_of_fold_probabilities(
-    z: RowTable, y: Tensor, num_folds: int = 5, seed: int = 0, world: World | None = None
+    z: RowTable,
+    y: Tensor,
+    num_folds: int = 5,
+    seed: int = 0,
+    world: World | None = None,
+    scratch: Scratch | None = None,
 ) -> np.ndarray:
     r"""Predicts the class of every row with linear models that did not see its
     label. Rows without a label get the mean of all models.
@@ -130,6 +136,8 @@ def out_of_fold_probabilities(
         world (World, optional): The processes, if each of them holds its share
             of the rows of :obj:`z`, and all labels. They train one model each.
             (default: :obj:`None`)
+        scratch (Scratch, optional): Where to keep the result, if it is large.
+            (default: in memory)
 
     Returns:
         Probabilities, ``[N, C]``, of the labels that occur; with several
@@ -158,7 +166,8 @@ def out_of_fold_probabilities(
         trained |= other
 
     fold = fold[own]
-    total = np.zeros((len(fold), len(classes)))
+    shape = (len(fold), len(classes))
+    total = (scratch or Scratch()).empty(shape, torch.float64).zero_().numpy()
     times = np.zeros((len(fold), 1))
     for i, (known, model) in sorted(trained.items()):
         predicted = np.flatnonzero((fold == i) | (fold == -1))
@@ -169,7 +178,8 @@ def out_of_fold_probabilities(
             for part in np.array_split(predicted, 1 + predicted.size // PREDICT_ROWS):
                 total[part[:, None], columns] += model.predict_proba(z[part].double().numpy())
         times[predicted] += 1
-    return total / np.maximum(times, 1)
+    total /= np.maximum(times, 1)
+    return total
 
 
 def _class_model(rows: Tensor, labels: np.ndarray) -> Any:
@@ -201,6 +211,7 @@ def task_space(
     probabilities: np.ndarray,
     weight: float,
     moments: tuple[Tensor, Tensor] | None = None,
+    scratch: Scratch | None = None,
 ) -> Tensor:
     r"""Concatenates features and weighted class probabilities. Features are
     scaled to a total variance of one, so that a weight has the same effect on
@@ -213,12 +224,19 @@ def task_space(
         moments (tuple[torch.Tensor, torch.Tensor], optional): What
             :meth:`center_and_scale` returned, if :obj:`z` holds some of the
             rows only. (default: :obj:`None`)
+        scratch (Scratch, optional): Where to keep the result, if it is large.
+            (default: in memory)
     """
     if weight == 0:
         return z
     mean, scale = center_and_scale(z) if moments is None else moments
-    extra = torch.from_numpy(probabilities).to(z.dtype)
-    return torch.cat([(z - mean) / scale, weight * extra], dim=1)
+    extra = torch.from_numpy(probabilities)
+    space = (scratch or Scratch()).empty((z.size(0), z.size(1) + extra.size(1)), z.dtype)
+    for start in range(0, z.size(0), step := rows_per_block(space.size(1))):
+        rows = slice(start, start + step)
+        space[rows, : z.size(1)] = (z[rows] - mean) / scale
+        space[rows, z.size(1) :] = weight * extra[rows].to(z.dtype)
+    return space
 
 
 def probe_accuracy(

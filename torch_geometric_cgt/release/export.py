@@ -21,7 +21,8 @@ from torch_geometric_cgt.release.hugging_face import write_hugging_face
 from torch_geometric_cgt.release.release import CARD, README, SIGNATURE, Release, read_release
 from torch_geometric_cgt.release.signature import PublicKey
 from torch_geometric_cgt.release.terms import Terms
-from torch_geometric_cgt.utils.files import atomic_folder, sha256, write_sealed_json, write_text
+from torch_geometric_cgt.utils.block_checksums import sha256
+from torch_geometric_cgt.utils.files import atomic_folder, write_sealed_json, write_text
 from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES
 
 EXPORT = 'export.json'

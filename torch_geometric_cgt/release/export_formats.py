@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,7 @@ from torch_geometric.data import Data
 
 from torch_geometric_cgt.errors import UnsupportedError
 from torch_geometric_cgt.release.release import Release
+from torch_geometric_cgt.release.shards import parts_of
 from torch_geometric_cgt.utils.checks import check_memory
 
 BLOCK_ROWS = 1 << 16
@@ -57,9 +58,21 @@ def write_npz(folder: Path, release: Release) -> None:
 
 
 def write_parquet(folder: Path, release: Release) -> None:
-    r"""Writes one Parquet file per table. Vectors are lists of fixed length."""
-    tables = ForestTables.of(release)
-    for name in ('nodes', 'edges', 'trees', 'codebook', 'projection'):
+    r"""Writes one Parquet file per table. Vectors are lists of fixed length.
+
+    Nodes, edges and trees of a release in several files are written in as many
+    files. They are numbered through, so that the files of a table together are the
+    table of the whole release. Only the trees of one file are in memory at a time.
+    """
+    parts, num_nodes = parts_of(release.trees), 0
+    for number, part in enumerate(parts):
+        some = release if len(parts) == 1 else replace(release, trees=release.trees.select(part))
+        tables = ForestTables.of(some).numbered_from(part.start, num_nodes)
+        num_nodes += len(tables.nodes['node'])
+        suffix = '' if len(parts) == 1 else f'-{number + 1:05d}-of-{len(parts):05d}'
+        for name in ('nodes', 'edges', 'trees'):
+            write_table(folder / f'{name}{suffix}.parquet', getattr(tables, name))
+    for name in ('codebook', 'projection'):
         if columns := getattr(tables, name):
             write_table(folder / f'{name}.parquet', columns)
 
@@ -209,7 +222,7 @@ class ForestTables:
         edges = {'source': source, 'target': target}
         edges |= {name: v for name, v in data.to_dict().items() if _is_column(data, name, 'edge')}
         tokens = trees.tokens.int().masked_fill(~trees.real, NO_NODE)
-        rows = {'tree': torch.arange(len(trees)), 'y': trees.y, 'split': trees.split}
+        rows = {'tree': torch.arange(len(trees)), 'y': trees.y, 'split': trees.split.long()}
         projection = {} if release.projection is None else {'row': release.projection}
         return cls(
             nodes=_columns({'node': torch.arange(slot.numel()), **nodes}),
@@ -217,6 +230,23 @@ class ForestTables:
             trees=_columns({**rows, 'tokens': tokens}),
             codebook=_columns({'token': torch.arange(trees.num_tokens), 'x': release.codebook}),
             projection=_columns(projection),
+        )
+
+    def numbered_from(self, tree: int, node: int) -> ForestTables:
+        r"""The tables of trees that are a part of a larger release.
+
+        Args:
+            tree (int): The number of trees before this part.
+            node (int): The number of nodes before this part.
+        """
+        nodes = {'node': self.nodes['node'] + node, 'tree': self.nodes['tree'] + tree}
+        edges = {name: self.edges[name] + node for name in ('source', 'target')}
+        trees = {'tree': self.trees['tree'] + tree}
+        return replace(
+            self,
+            nodes={**self.nodes, **nodes},
+            edges={**self.edges, **edges},
+            trees={**self.trees, **trees},
         )
 
 

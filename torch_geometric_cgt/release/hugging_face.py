@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from torch_geometric_cgt.release.export_formats import Columns, ForestTables, write_table
 from torch_geometric_cgt.release.export_readme import Origin, describe_export
 from torch_geometric_cgt.release.release import CARD, README, SIGNATURE, TENSORS, Release
+from torch_geometric_cgt.release.shards import shard_paths
 from torch_geometric_cgt.release.terms import hub_license, license_url
-from torch_geometric_cgt.utils.files import sha256, write_text
+from torch_geometric_cgt.utils.block_checksums import sha256
+from torch_geometric_cgt.utils.files import write_text
 
 SPLITS = {'train': 1, 'validation': 2, 'test': 4}  # split code of each split of the hub
 OTHERS = 'other'  # trees in no split or in several ones
@@ -113,7 +115,7 @@ def write_hugging_face(folder: Path, release: Release, origin: Origin, files: Pa
             paths[name] = {WHOLE: f'{name}.parquet'}
             write_table(folder / paths[name][WHOLE], columns)
     (folder / 'release').mkdir()
-    for name in (CARD, TENSORS, README, SIGNATURE):
+    for name in (CARD, TENSORS, README, SIGNATURE, *(path.name for path in shard_paths(files))):
         if (files / name).exists():
             shutil.copyfile(files / name, folder / 'release' / name)
     checksums = {p: sha256(folder / p) for group in paths.values() for p in group.values()}

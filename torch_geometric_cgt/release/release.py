@@ -15,10 +15,11 @@ import torch_geometric
 from torch import Tensor
 
 from torch_geometric_cgt.data import EdgeValues, TokenTrees, TreeShape
+from torch_geometric_cgt.data.sharded_rows import ShardedRows
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
-from torch_geometric_cgt.release.card import K_ANONYMITY, Card, check_private_card
+from torch_geometric_cgt.release.card import Card, check_private_card
 from torch_geometric_cgt.release.checks import check_card, check_groups, tensor_specs
 from torch_geometric_cgt.release.edge_facts import (
     check_edge_codebook,
@@ -27,8 +28,15 @@ from torch_geometric_cgt.release.edge_facts import (
     form_of,
 )
 from torch_geometric_cgt.release.generator_facts import check_generator_facts
+from torch_geometric_cgt.release.readme import CARD, README, TENSORS, describe
+from torch_geometric_cgt.release.shards import (
+    FORMAT,
+    TREE_TENSORS,
+    Shards,
+    validate_trees,
+    whole_tensors,
+)
 from torch_geometric_cgt.release.signature import SUFFIX, PublicKey, sign, verify_signature
-from torch_geometric_cgt.release.terms import Terms, class_name_lines
 from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
 from torch_geometric_cgt.utils.files import (
     atomic_folder,
@@ -44,11 +52,11 @@ from torch_geometric_cgt.utils.limits import (
     MAX_JSON_ITEMS,
     MAX_README_BYTES,
     MAX_RELEASE_BYTES,
+    SHARD_BYTES,
 )
 from torch_geometric_cgt.utils.untrusted import check_names, check_tensors, open_regular
 from torch_geometric_cgt.version import __version__
 
-TENSORS, CARD, README = 'release.safetensors', 'card.json', 'README.md'
 SIGNATURE = f'{CARD}{SUFFIX}'
 # What computing with the numbers of an altered card can raise.
 REFUSED = (
@@ -140,8 +148,16 @@ def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
     return Release(build.trees, build.codebook, card, build.projection)
 
 
-def write_release(folder: Path, release: Release) -> None:
-    r"""Writes a release into an existing folder."""
+def write_release(folder: Path, release: Release, shard_bytes: int = SHARD_BYTES) -> None:
+    r"""Writes a release into an existing folder. The card comes last, so that a
+    folder without one is not complete.
+
+    Args:
+        folder (Path): The folder.
+        release (Release): The release.
+        shard_bytes (int, optional): A release with more bytes of tensors is
+            written in several files of at most this size. (default: 512 MiB)
+    """
     trees = release.trees
     tensors = {
         'tokens': trees.tokens.int(),
@@ -154,9 +170,14 @@ def write_release(folder: Path, release: Release) -> None:
     if trees.edge_tokens is not None and trees.edge_values is not None:
         tensors['edge_tokens'] = trees.edge_tokens.int()
         tensors['edge_codebook'] = trees.edge_values.table
+    shards, card, files = Shards.of(tensors, shard_bytes), release.card, [TENSORS, README]
+    if shards is not None:
+        shards.write(folder, tensors)
+        tensors = {name: v for name, v in tensors.items() if name not in TREE_TENSORS}
+        card, files = shards.card(card), [*files, *shards.names]
     write_tensors(folder / TENSORS, tensors)
-    write_text(folder / README, describe(release))
-    write_sealed_json(folder / CARD, release.card, [TENSORS, README])
+    write_text(folder / README, describe(release, shards))
+    write_sealed_json(folder / CARD, card, files)
 
 
 def save_release(
@@ -164,6 +185,7 @@ def save_release(
     release: Release,
     sign_with: str | Path | None = None,
     max_bytes: int = MAX_RELEASE_BYTES,
+    shard_bytes: int = SHARD_BYTES,
 ) -> None:
     r"""Writes a release into a new folder, which appears only if
     :meth:`read_release` accepts it.
@@ -176,10 +198,12 @@ def save_release(
             (default: :obj:`None`)
         max_bytes (int, optional): The largest allowed size of the tensors.
             (default: 512 MiB)
+        shard_bytes (int, optional): See :meth:`write_release`.
+            (default: 512 MiB)
     """
     with atomic_folder(folder) as draft:
         try:
-            write_release(draft, release)
+            write_release(draft, release, shard_bytes)
             read_release(draft, max_bytes=max_bytes)
         except (CorruptFileError, LedgerError) as error:
             raise CorruptFileError(
@@ -230,12 +254,12 @@ def read_release(
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no release at '{folder}'")
-    if verify:
-        check_names(folder, (CARD, TENSORS, README, SIGNATURE))
     if public_key is not None:
         verify_signature(folder / CARD, public_key)
-    card = _read_card(folder / CARD)
+    card, shards = _read_card(folder / CARD)
     files = card.pop('files')
+    if verify:
+        check_names(folder, (*files, CARD, SIGNATURE))
     try:
         check_card(card)
         check_edge_facts(card)
@@ -243,10 +267,15 @@ def read_release(
         specs = tensor_specs(card) | edge_specs(card)
     except REFUSED as error:
         raise CorruptFileError(_inconsistent(folder, error)) from error
-    check_tensors(folder / TENSORS, specs, max_bytes)
+    if shards is not None:
+        shards.check(folder, specs, max_bytes)
+    whole = specs if shards is None else whole_tensors(specs)
+    check_tensors(folder / TENSORS, whole, max_bytes)
     open_regular(folder / README, MAX_README_BYTES).close()
     check_sealed_files(folder / CARD, files)
     tensors = read_tensors(folder / TENSORS)
+    if shards is not None:
+        tensors |= shards.read(folder, specs)
     try:
         return _checked_release(card, tensors, verify)
     except REFUSED as error:
@@ -258,32 +287,42 @@ def _inconsistent(folder: Path, error: Exception) -> str:
     return f"'{folder}' does not hold a consistent release: {what}"
 
 
-def _read_card(path: Path) -> dict[str, Any]:
-    r"""Reads a card and checks its format and the names of its files."""
+def _read_card(path: Path) -> tuple[dict[str, Any], Shards | None]:
+    r"""Reads a card and checks its format and the names of its files. Returns the card that
+    the release has in one file, and how it is divided into several.
+    """
     card = read_sealed_json(path, MAX_CARD_BYTES, MAX_JSON_ITEMS, check_files=False)
     del card['checksum']
+    shards = Shards.from_card(card)
     if type(card.get('format')) is not int or card['format'] not in WORDINGS:
+        known = [*WORDINGS, FORMAT]
         raise CorruptFileError(
-            f"'{path}' has format {card.get('format')!r:.40}; this version reads {list(WORDINGS)}"
+            f"'{path}' has format {card.get('format')!r:.40}; this version reads {known}"
         )
-    if card['files'].keys() != {TENSORS, README}:
+    if shards is not None and shards.count > len(card['files']):
+        raise CorruptFileError(f"'{path}' does not name all of its {shards.count:,} shards")
+    names = set() if shards is None else set(shards.names)
+    if card['files'].keys() != {TENSORS, README} | names:
+        and_shards = '' if shards is None else f', {shards.count} shards'
         raise CorruptFileError(
-            f"'{path}' must name the files '{TENSORS}' and '{README}', and no others "
+            f"'{path}' must name the files '{TENSORS}' and '{README}'{and_shards}, and no others "
             f'(got {list(card["files"])!r:.80})'
         )
-    return card
+    return card, shards
 
 
 def _checked_release(card: dict[str, Any], tensors: dict[str, Tensor], verify: bool) -> Release:
     r"""Checks the values of tensors and the promise of a card."""
     shape = TreeShape.of(card['num_neighbors'])
     sizes = (card['num_tokens'], card['num_classes'], shape)
-    trees = TokenTrees(tensors['tokens'], tensors['y'], tensors['split'].long(), *sizes)
+    split = tensors['split']
+    split = split if isinstance(split, ShardedRows) else split.long()
+    trees = TokenTrees(tensors['tokens'], tensors['y'], split, *sizes)
     if 'edge_tokens' in tensors:
         values = EdgeValues(tensors['edge_codebook'], form_of(card['privacy']['edges']))
         trees = replace(trees, edge_tokens=tensors['edge_tokens'], edge_values=values)
         check_edge_codebook(card, values)
-    trees.validate()
+    validate_trees(trees)
     for name in ('codebook', 'projection'):
         if name in tensors and not all(map(math.isfinite, tensors[name].aminmax())):
             raise ValueError(f'The {name} is not finite')
@@ -294,87 +333,3 @@ def _checked_release(card: dict[str, Any], tensors: dict[str, Tensor], verify: b
         check_private_card(card, *release.codebook.shape)
         release.privacy.verify()
     return release
-
-
-def describe(release: Release) -> str:
-    r"""The text of the README of a release."""
-    card, source, privacy = release.card, release.card['source'], release.privacy
-    parameters = '\n'.join(f'- `{name}`: {value}' for name, value in card['parameters'].items())
-    versions = '\n'.join(f'- {name} {version}' for name, version in card['versions'].items())
-    promises = '\n'.join(f'- {sentence}' for sentence in privacy.guaranteed)
-    limits = '\n'.join(f'- {sentence}' for sentence in privacy.not_guaranteed)
-    lost = ''
-    if 'not_carried' in source:
-        names = ', '.join(f'`{name}`' for name in source['not_carried'])
-        lost = f'\nThese attributes of the source are not carried over: {names}.\n'
-    edges = '' if source['num_edges'] is None else f'{source["num_edges"]:,} edges, '
-    stated = Terms.of(card).lines()
-    terms = '\n'.join(['## Terms', '', *stated, '', '']) if stated else ''
-    class_names = '\n'.join(class_name_lines(card))
-    return f"""# Synthetic substitute of {source['name']}
-
-{card['num_trees']:,} synthetic computation graphs, made on {card['created']} from a graph with
-{source['num_nodes']:,} nodes, {edges}{source['num_features']:,} features
-and {source['num_classes']} labels. They were drawn from a model of that graph, {_origin(privacy)}.
-{lost}
-```python
-from torch_geometric_cgt import SyntheticCGTDataset
-
-dataset = SyntheticCGTDataset.load('path/to/this/folder')
-data = dataset[0]  # a PyG Data object
-```
-
-## What is guaranteed
-
-Unit: {privacy.unit}. In short: {privacy.summary}.
-
-{promises}
-
-## What is not guaranteed
-
-{limits}
-
-{terms}{class_names}## Files
-
-- `{TENSORS}`: {_tensors(release)}.
-- `{CARD}`: the facts on this page for programs, with checksums of all files.
-
-## Parameters
-
-{parameters}
-
-## Versions
-
-{versions}
-"""
-
-
-def _origin(privacy: Card) -> str:
-    r"""How the trees of a release differ from those of the source, for its README."""
-    if privacy.copies_trees:
-        return 'and each of them is a copy of one in it, with the feature vectors of groups'
-    if privacy.k_reached == 1 and privacy.mechanism == K_ANONYMITY:
-        return 'but their feature vectors can be those of single nodes of it'
-    return 'not copied from it'
-
-
-def _tensors(release: Release) -> str:
-    r"""The tensors of a release, for its README."""
-    card, privacy, trees = release.card, release.privacy, release.trees
-    codebook = 'the mean feature vector of each group'
-    if privacy.rounding is not None:
-        codebook = 'the rounded mean feature vector of each group'
-    if privacy.mechanism != K_ANONYMITY:
-        codebook = 'the noisy mean feature vector of each group'
-    text = f"""`tokens` [{card['num_trees']}, {trees.shape.num_slots}] (the group of each
-  breadth-first slot, {card['num_tokens']} where there is no node), `y` (labels), `split` (1 train,
-  2 validation, 4 test), `codebook` ({codebook})"""
-    if release.projection is not None:
-        text += ', `projection` (features times this matrix are in the space of the codebook)'
-    if trees.edge_values is not None:
-        names = ' and '.join(f'`{name}`' for name in trees.edge_values.form.names)
-        text += (
-            f', `edge_tokens` (the row of `edge_codebook` for the edge of each slot to its parent, '
-            f'{len(trees.edge_values)} where there is none), `edge_codebook` ({names})'
-        )
-    return text

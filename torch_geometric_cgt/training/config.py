@@ -3,11 +3,13 @@ r"""The parameters of a fit, and its result."""
 from __future__ import annotations
 
 import math
+import multiprocessing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 PRECISIONS = ('float32', 'bfloat16')
-RUNTIME = ('compile', 'checkpoint_minutes', 'resume')  # fields that do not change the model
+# Fields that do not change the model.
+RUNTIME = ('compile', 'checkpoint_minutes', 'resume', 'num_workers')
 
 # The default number of epochs, see `FitConfig.epochs`.
 USUAL_GRAPHS = 200_000  # computation graphs that all epochs together show the model
@@ -55,6 +57,10 @@ class FitConfig:
         resume (bool, optional): Whether to go on where a killed construction
             with the same source and parameters stopped.
             (default: :obj:`True`)
+        num_workers (int, optional): The number of worker processes that sample
+            and plan the next batches while the model trains on this one. A
+            GPU would otherwise wait for the host. The result does not depend
+            on it. (default: :obj:`0`)
     """
 
     epochs: int | None = None
@@ -70,6 +76,7 @@ class FitConfig:
     compile: bool = False
     checkpoint_minutes: float = 5.0
     resume: bool = True
+    num_workers: int = 0
 
     def __post_init__(self) -> None:
         for name in ('epochs', 'batch_size', 'patience'):
@@ -86,6 +93,13 @@ class FitConfig:
             raise ValueError(
                 f"'accumulate' must lie between 1 and the batch size of {self.batch_size} "
                 f'(got {self.accumulate})'
+            )
+        if self.num_workers < 0:
+            raise ValueError(f"'num_workers' must not be negative (got {self.num_workers})")
+        if self.num_workers > 0 and 'fork' not in multiprocessing.get_all_start_methods():
+            raise ValueError(
+                f"'num_workers' must be 0 on this system, which cannot fork processes "
+                f'(got {self.num_workers})'
             )
         if not self.checkpoint_minutes >= 0:
             raise ValueError(
@@ -107,8 +121,8 @@ class FitConfig:
 
     def to_dict(self) -> dict[str, Any]:
         r"""The parameters that the fitted weights depend on by more than
-        rounding: all but :obj:`compile`, :obj:`checkpoint_minutes` and
-        :obj:`resume`.
+        rounding: all but :obj:`compile`, :obj:`checkpoint_minutes`,
+        :obj:`resume` and :obj:`num_workers`.
         """
         return {name: value for name, value in asdict(self).items() if name not in RUNTIME}
 

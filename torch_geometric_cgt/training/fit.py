@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from torch_geometric_cgt.errors import NotFiniteError
 from torch_geometric_cgt.nn import CGTGenerator
+from torch_geometric_cgt.training.batch_workers import planned_steps
 from torch_geometric_cgt.training.batches import Batch, Batches, DrawTokens, batch_loss, evaluate
 from torch_geometric_cgt.training.checkpoint import Checkpoints, TrainingState, fingerprint
 from torch_geometric_cgt.training.config import FitConfig, FitResult
@@ -106,12 +107,13 @@ def fit(
         while not is_finished(state, num_epochs, config.patience):
             generator.train()
             order = batches.order(state.epoch)
+            planned = planned_steps(batches, order, state.epoch, state.step)
             while state.step < batches.num_steps:
                 position = state.epoch * batches.num_steps + state.step
                 lr = config.lr * warmup_cosine(position, steps, config.warmup)
                 for group in optimizer.param_groups:
                     group['lr'] = lr
-                parts = batches.parts(order, state.epoch, state.step)
+                parts = next(planned)
                 dropout_seed = derive_seed(seed, 'dropout', state.epoch, state.step, world.rank)
                 monitor.pending.append(
                     train_step(model, optimizer, parts, config, dropout_seed, world, device)

@@ -39,6 +39,7 @@ from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
 from torch_geometric_cgt.utils.checks import check_integer, check_memory
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import block_of
+from torch_geometric_cgt.utils.scratch import Scratch
 
 METHODS = ('kmeans', 'exact', 'dp')
 
@@ -174,13 +175,12 @@ class Quantize(BaseTransform):
         data: Data,
         callback: Callable[[int, int], None] | None = None,
         world: World | None = None,
+        scratch: Scratch | None = None,
     ) -> Clustering:
         r"""Finds clusters and codebook without a quantized copy of the features.
 
-        Several processes share the work: they try different task weights, and
-        with more than 50,000 nodes each of them holds a share of the rows. With
-        fewer nodes, the result is that of one process. With more, it depends on
-        the number of processes.
+        Several processes share the work. Beyond 50,000 nodes, each of them holds a
+        share of the rows, and the result depends on their number.
 
         Args:
             data (Data): The graph; :obj:`x` may be sparse. Dense features
@@ -190,6 +190,8 @@ class Quantize(BaseTransform):
                 :obj:`task_weight="auto"`. (default: :obj:`None`)
             world (World, optional): The processes, all of which must call this
                 method. (default: :obj:`None`)
+            scratch (Scratch, optional): Where to keep large tables while they are
+                needed. (default: in memory)
         """
         world = world or World()
         rows = sharing(world, data.num_nodes) if self.method == 'kmeans' else World()
@@ -199,15 +201,15 @@ class Quantize(BaseTransform):
             return world.by_first(lambda: self._cluster_privately(x, y))
         num_clusters = self.num_clusters_for(data.num_nodes)
         words = tf_idf(x, rows) if is_bag_of_words(x, rows) else x
-        z = reduce_features(words, self.num_components, self.seed, rows)
+        z = reduce_features(words, self.num_components, self.seed, rows, scratch)
         del words
 
         weight, space = 0.0, z
         if y is not None and self.task_weight not in (None, 0):
-            probabilities = out_of_fold_probabilities(z, y, seed=self.seed, world=rows)
+            probabilities = out_of_fold_probabilities(z, y, 5, self.seed, rows, scratch)
             moments = center_and_scale(z, rows)
             weight = self._weight(data, x, y, z, probabilities, moments, callback, world, rows)
-            space = task_space(z, probabilities, weight, moments)
+            space = task_space(z, probabilities, weight, moments, scratch)
             del z, probabilities
 
         def solve(y: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -17,6 +17,7 @@ from torch_geometric_cgt.quantizer.feature_space import (
 )
 from torch_geometric_cgt.transforms.task_trials import sharing
 from torch_geometric_cgt.utils.distributed import World
+from torch_geometric_cgt.utils.scratch import Scratch
 
 NUM_COMPONENTS = 64
 COLUMNS = 8  # that every process holds of all nodes at a time
@@ -33,6 +34,7 @@ def find_scenes(
     k: int,
     seed: int = 0,
     world: World | None = None,
+    scratch: Scratch | None = None,
 ) -> Tensor:
     r"""Clusters roots with similar two-hop neighbourhoods into scenes.
 
@@ -57,6 +59,8 @@ def find_scenes(
         world (World, optional): The processes, all of which must call this
             function. With more than 50,000 roots, they share the work.
             (default: :obj:`None`)
+        scratch (Scratch, optional): Where several processes keep averages of large
+            graphs. The result does not depend on it. (default: in memory)
 
     Returns:
         The scene of each root, ``[n]``.
@@ -68,13 +72,14 @@ def find_scenes(
     z = world.by_first(lambda: reduce_features(codebook, NUM_COMPONENTS, seed))
     own = world.share(root.numel())
     mine = root[own]
-    near, around = _neighbourhoods(cluster, z, graph, mine, world)
+    near, around = _neighbourhoods(cluster, z, graph, mine, world, scratch)
     if bool((y >= 0).any()):
         known = _Known(z, cluster, mine, near, around)
-        probabilities = out_of_fold_probabilities(known, y, seed=seed, world=world)
+        probabilities = out_of_fold_probabilities(known, y, seed=seed, world=world, scratch=scratch)
         del known, near
         moments = center_and_scale(around, world)
-        around = task_space(around, probabilities, TASK_WEIGHT, moments)
+        around = task_space(around, probabilities, TASK_WEIGHT, moments, scratch)
+        del probabilities
     found = FlowKMeans(num_scenes, k, random_state=seed, world=world).fit(around)
     return world.concatenate(torch.from_numpy(found.labels_).long())
 
@@ -94,7 +99,12 @@ class _Known:
 
 
 def _neighbourhoods(
-    cluster: Tensor, z: Tensor, graph: InNeighbors, root: Tensor, world: World
+    cluster: Tensor,
+    z: Tensor,
+    graph: InNeighbors,
+    root: Tensor,
+    world: World,
+    scratch: Scratch | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""The means over one and two hops around the roots of this process, ``[n, D]`` each.
 
@@ -102,8 +112,10 @@ def _neighbourhoods(
     these averages for the second hop, and get them a few columns at a time.
     """
     node = torch.arange(graph.num_nodes)[world.share(graph.num_nodes)]
-    mine = average_rows(z, graph, node, cluster)
-    near, around = (z.new_empty(root.numel(), z.size(1)) for _ in range(2))
+    scratch = scratch or Scratch()
+    mine = scratch.empty((node.numel(), z.size(1)), z.dtype)
+    average_rows(z, graph, node, cluster, mine)
+    near, around = (scratch.empty((root.numel(), z.size(1)), z.dtype) for _ in range(2))
     for columns in torch.arange(z.size(1)).split(COLUMNS):
         table = world.concatenate(mine[:, columns])
         near[:, columns] = table[root]

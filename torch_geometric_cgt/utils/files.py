@@ -1,4 +1,4 @@
-r"""Atomic writes, checksums of files and of their blocks, and tensor files without pickle."""
+r"""Atomic writes, checksums and tensor files without pickle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,12 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.errors import CorruptFileError, NotWritableError
+from torch_geometric_cgt.utils.block_checksums import check_files, file_checksums
 from torch_geometric_cgt.utils.limits import MAX_OWN_JSON_BYTES, MAX_OWN_JSON_ITEMS
-from torch_geometric_cgt.utils.untrusted import DTYPES, open_regular, parse_json, read_bounded
+from torch_geometric_cgt.utils.untrusted import DTYPES, parse_json, read_bounded
 
 BLOCK_ELEMENTS = 1 << 22  # elements written at a time
 MAP_ABOVE = 1 << 28  # bytes; larger files are memory-mapped, not copied
-BLOCK_BYTES = 1 << 26  # a larger file has one checksum per block of this size
-READ_BYTES = 1 << 20
-MAX_THREADS = 8
-
-Checksum = str | dict[str, Any]
 
 
 def require_writable(folder: Path) -> None:
@@ -65,16 +60,11 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     r"""Writes a text file atomically."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    r"""Writes a file atomically."""
     require_writable(path.parent)
     handle, draft = tempfile.mkstemp(prefix=f'.{path.name}-', dir=path.parent)
     try:
-        with open(handle, 'wb') as file:
-            file.write(content)
+        with open(handle, 'w', encoding='utf-8') as file:
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(draft, 0o644)
@@ -148,7 +138,8 @@ def write_sealed_json(path: Path, content: dict[str, Any], files: list[str]) -> 
         files (list[str]): The names of the files in the same folder whose
             checksums are included.
     """
-    sealed = {**content, 'files': {name: file_checksum(path.with_name(name)) for name in files}}
+    found = file_checksums([path.with_name(name) for name in files])
+    sealed = {**content, 'files': dict(zip(files, found, strict=True))}
     sealed['checksum'] = _checksum(sealed)
     write_text(path, json.dumps(sealed, indent=2) + '\n')
 
@@ -186,79 +177,13 @@ def check_sealed_files(path: Path, files: dict[str, Any], num_threads: int | Non
         path (Path): The file that states the checksums. The other files are in
             its folder.
         files (dict): The name and the checksum of each file.
-        num_threads (int, optional): The number of threads that read the blocks
-            of a large file. (default: one per processor core)
+        num_threads (int, optional): The number of threads that read files and
+            the blocks of large files. (default: one per processor core)
     """
-    for name, expected in files.items():
+    for name in files:
         if not name or Path(name).name != name:
             raise CorruptFileError(f"'{path}' names a file outside of its folder ({name!r:.40})")
-        check_file(path.with_name(name), expected, num_threads)
-
-
-def sha256(path: Path, start: int = 0, size: int | None = None) -> str:
-    r"""The SHA-256 checksum of a regular file, or of a part of it.
-
-    Args:
-        path (Path): The file.
-        start (int, optional): The first byte of the part. (default: :obj:`0`)
-        size (int, optional): The number of its bytes, by default all up to the
-            end of the file. (default: :obj:`None`)
-    """
-    digest, left = hashlib.sha256(), size
-    with open_regular(path) as file:
-        file.seek(start)
-        while part := file.read(READ_BYTES if left is None else min(READ_BYTES, left)):
-            digest.update(part)
-            left = None if left is None else left - len(part)
-    return digest.hexdigest()
-
-
-def file_checksum(path: Path, num_threads: int | None = None) -> Checksum:
-    r"""The SHA-256 checksum of a regular file, or those of its blocks if it has
-    more than :obj:`BLOCK_BYTES` bytes.
-
-    Args:
-        path (Path): The file.
-        num_threads (int, optional): The number of threads, by default one per
-            processor core and at most eight. The result does not depend on it.
-            (default: :obj:`None`)
-    """
-    with open_regular(path) as file:
-        starts = range(0, os.fstat(file.fileno()).st_size, BLOCK_BYTES)
-    if len(starts) < 2:
-        return sha256(path)
-    threads = num_threads or min(MAX_THREADS, os.cpu_count() or 1)
-    with ThreadPoolExecutor(min(threads, len(starts))) as pool:
-        found = list(pool.map(lambda start: sha256(path, start, BLOCK_BYTES), starts))
-    return {'block_bytes': BLOCK_BYTES, 'sha256': found}
-
-
-def check_file(path: Path, expected: Any, num_threads: int | None = None) -> None:
-    r"""Raises :class:`CorruptFileError` if a file does not have the expected
-    checksum. The error names the first block that differs.
-
-    Args:
-        path (Path): The file.
-        expected (str or dict): The checksum, as a stranger may have stated it.
-            Releases of earlier versions state one for the whole file.
-        num_threads (int, optional): See :meth:`file_checksum`.
-            (default: :obj:`None`)
-    """
-    found = sha256(path) if isinstance(expected, str) else file_checksum(path, num_threads)
-    if found == expected:
-        return
-    altered = f"'{path}' is truncated or was altered"
-    if isinstance(found, dict) and isinstance(expected, dict):
-        stated = expected.get('sha256')
-        if isinstance(stated, list) and len(stated) == len(found['sha256']):
-            pairs = zip(found['sha256'], stated, strict=True)
-            bad = [block for block, (own, other) in enumerate(pairs) if own != other]
-            if bad:
-                altered += (
-                    f': {len(bad)} of {len(stated)} blocks differ, the first of them at byte '
-                    f'{bad[0] * BLOCK_BYTES:,}'
-                )
-    raise CorruptFileError(altered)
+    check_files({path.with_name(name): expected for name, expected in files.items()}, num_threads)
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ seconds and with less than a gigabyte of memory.
 
 # Files of a release.
 MAX_RELEASE_BYTES = 1 << 29  # of all tensors; an argument of 'save' and 'load' overrides it
+SHARD_BYTES = MAX_RELEASE_BYTES  # a larger release is written in several files
 MAX_CARD_BYTES = 1 << 20
 MAX_README_BYTES = 1 << 20
 MAX_SIGNATURE_BYTES = 1 << 12  # also of a file that holds a key

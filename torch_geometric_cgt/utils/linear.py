@@ -2,6 +2,7 @@ r"""Principal components of feature matrices, and fits of linear models."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from torch_geometric_cgt.utils.rows import (
     to_csr,
     work_dtype,
 )
+from torch_geometric_cgt.utils.scratch import Scratch
 
 OVERSAMPLE = 16  # Extra directions, so that the last requested ones converge too.
 NUM_ITERATIONS = 6
@@ -67,13 +69,17 @@ class PrincipalComponents:
         # Machines may differ in rounding, and all rows need the same directions.
         return cls(mean, world.first(directions.to(dtype)))
 
-    def project(self, x: Tensor) -> Tensor:
+    def project(self, x: Tensor, scratch: Scratch | None = None) -> Tensor:
         r"""The coordinates of the rows of a matrix, dense or sparse, ``[n, d]``."""
-        return _project(x, self.mean, self.directions)
+        return _project(x, self.mean, self.directions, scratch)
 
 
 def reduce_features(
-    x: Tensor, n_components: int = 64, seed: int = 0, world: World | None = None
+    x: Tensor,
+    n_components: int = 64,
+    seed: int = 0,
+    world: World | None = None,
+    scratch: Scratch | None = None,
 ) -> Tensor:
     r"""Projects the rows of :obj:`x` on their leading principal components.
 
@@ -88,6 +94,8 @@ def reduce_features(
         seed (int, optional): The seed of the first directions. (default: :obj:`0`)
         world (World, optional): The processes, if each of them holds some of the rows.
             (default: :obj:`None`)
+        scratch (Scratch, optional): Where to keep the result, if it is large.
+            (default: in memory)
 
     Returns:
         A dense tensor of shape :obj:`[num_rows, min(n_components, num_features)]`, centred,
@@ -99,8 +107,10 @@ def reduce_features(
     dtype = work_dtype(x.dtype)
     width = min(n_components + OVERSAMPLE, num_features)
     itemsize = 8 if dtype == torch.float64 else 4
+    shape = (num_rows, min(n_components, num_features))
+    is_mapped = scratch is not None and x.is_cpu and scratch.maps(shape, dtype)
     check_memory(
-        num_rows * min(n_components, num_features) * itemsize
+        (0 if is_mapped else math.prod(shape) * itemsize)
         + 4 * num_features * width * 8
         + 3 * BLOCK_ELEMENTS * itemsize,
         f'reducing {num_rows} x {num_features} features',
@@ -110,7 +120,7 @@ def reduce_features(
 
     if x.layout != torch.strided:
         x = to_csr(x)
-    return PrincipalComponents.find(x, n_components, seed, world).project(x)
+    return PrincipalComponents.find(x, n_components, seed, world).project(x, scratch)
 
 
 def fit_linear(model: Any, z: np.ndarray, y: np.ndarray) -> None:
@@ -155,8 +165,12 @@ def _covariance_times(x: Tensor, mean: Tensor, directions: Tensor) -> Tensor:
     return out
 
 
-def _project(x: Tensor, mean: Tensor, directions: Tensor) -> Tensor:
-    out = torch.empty(x.size(0), directions.size(1), dtype=directions.dtype, device=x.device)
+def _project(x: Tensor, mean: Tensor, directions: Tensor, scratch: Scratch | None = None) -> Tensor:
+    shape = (x.size(0), directions.size(1))
+    if scratch is not None and x.is_cpu:
+        out = scratch.empty(shape, directions.dtype)
+    else:
+        out = torch.empty(shape, dtype=directions.dtype, device=x.device)
     shift = mean.to(directions.dtype) @ directions
     for start, stop, block in row_blocks(x, _block_rows(x, directions.size(1))):
         out[start:stop] = block @ directions - shift
