@@ -14,7 +14,7 @@ import torch
 import torch_geometric
 from torch import Tensor
 
-from torch_geometric_cgt.data import EdgeValues, TokenTrees, TreeShape
+from torch_geometric_cgt.data import EdgeValues, GraphProfile, TokenTrees, TreeShape
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
@@ -27,6 +27,12 @@ from torch_geometric_cgt.release.edge_facts import (
     form_of,
 )
 from torch_geometric_cgt.release.generator_facts import check_generator_facts
+from torch_geometric_cgt.release.profile_facts import (
+    TENSOR,
+    check_profile_facts,
+    profile_specs,
+    read_profile,
+)
 from torch_geometric_cgt.release.signature import SUFFIX, PublicKey, sign, verify_signature
 from torch_geometric_cgt.release.terms import Terms, class_name_lines
 from torch_geometric_cgt.release.wording import NEWEST, WORDINGS
@@ -72,6 +78,7 @@ class Release:
     codebook: Tensor
     card: dict[str, Any]
     projection: Tensor | None = None  # [F, d], if the codebook is projected
+    profile: GraphProfile | None = None  # degrees and homophily of the source, protected
 
     @cached_property
     def privacy(self) -> Card:
@@ -137,7 +144,7 @@ def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
             'python': platform.python_version(),
         },
     }
-    return Release(build.trees, build.codebook, card, build.projection)
+    return Release(build.trees, build.codebook, card, build.projection, build.profile)
 
 
 def write_release(folder: Path, release: Release) -> None:
@@ -154,6 +161,8 @@ def write_release(folder: Path, release: Release) -> None:
     if trees.edge_tokens is not None and trees.edge_values is not None:
         tensors['edge_tokens'] = trees.edge_tokens.int()
         tensors['edge_codebook'] = trees.edge_values.table
+    if release.profile is not None:
+        tensors[TENSOR] = release.profile.mean_degree
     write_tensors(folder / TENSORS, tensors)
     write_text(folder / README, describe(release))
     write_sealed_json(folder / CARD, release.card, [TENSORS, README])
@@ -240,7 +249,8 @@ def read_release(
         check_card(card)
         check_edge_facts(card)
         check_generator_facts(card)
-        specs = tensor_specs(card) | edge_specs(card)
+        check_profile_facts(card)
+        specs = tensor_specs(card) | edge_specs(card) | profile_specs(card)
     except REFUSED as error:
         raise CorruptFileError(_inconsistent(folder, error)) from error
     check_tensors(folder / TENSORS, specs, max_bytes)
@@ -287,7 +297,8 @@ def _checked_release(card: dict[str, Any], tensors: dict[str, Tensor], verify: b
     for name in ('codebook', 'projection'):
         if name in tensors and not all(map(math.isfinite, tensors[name].aminmax())):
             raise ValueError(f'The {name} is not finite')
-    release = Release(trees, tensors['codebook'], card, tensors.get('projection'))
+    profile = read_profile(card, tensors)
+    release = Release(trees, tensors['codebook'], card, tensors.get('projection'), profile)
     if not release.privacy.is_private:
         check_groups(card)
     elif verify:
@@ -377,4 +388,6 @@ def _tensors(release: Release) -> str:
             f', `edge_tokens` (the row of `edge_codebook` for the edge of each slot to its parent, '
             f'{len(trees.edge_values)} where there is none), `edge_codebook` ({names})'
         )
+    if release.profile is not None:
+        text += f', `{TENSOR}` (the mean degree of each group of source nodes, rounded)'
     return text
