@@ -25,7 +25,7 @@ HOMOPHILY = (
     'rule.'
 )
 LIMITS = (
-    'Degrees are not protected beyond that. Whoever knows the rank of a node among the degrees of '
+    'Degrees are protected in groups only. Whoever knows the rank of a node among the degrees of '
     'all nodes can read its degree up to the range of its group. A node with all its edges also '
     'changes the degrees of its neighbours, which the rounding does not cover: somebody who knows '
     'all other edges may notice a node with many of them.'
