@@ -55,9 +55,10 @@ mutations: $(VENV)/.installed
 	cd benchmarks && ../$(BIN)/python mutations.py --cells ../mutations.jsonl
 	cd benchmarks && ../$(BIN)/python mutations.py --cells ../mutations.jsonl --show
 
-# Runs PyG's example scripts on Cora and on its release; see docs/pyg_scripts.md. Takes an hour.
+# Runs PyG's example scripts on Cora and on one build of its release; see docs/pyg_scripts.md. A run
+# that was stopped goes on; `make scripts ANEW=--anew` builds and measures all of them again.
 scripts: $(VENV)/.installed
-	$(BIN)/python benchmarks/pyg_scripts.py --cells docs/results/pyg_scripts.jsonl
+	$(BIN)/python benchmarks/pyg_scripts.py --cells docs/results/pyg_scripts.jsonl $(ANEW)
 	$(BIN)/python benchmarks/pyg_scripts.py --cells docs/results/pyg_scripts.jsonl --show
 
 # torch-scatter and torch-sparse are compiled here, which takes about half an hour.

@@ -87,6 +87,42 @@ def test_the_runner_reads_the_score_and_the_error_of_a_script(runner, release):
     assert json.loads(json.dumps(cell)) == cell
 
 
+def test_rows_of_two_releases_are_not_mixed(runner, release):
+    digest = runner.release_digest(release)
+    own = {'script': 'gcn', 'side': 'release', 'seed': 0, 'metric': 'a', 'score': 0.5}
+    runner.check_release([{**own, 'digest': digest}, {'side': 'source'}], digest)
+    other = {**own, 'script': 'gat', 'digest': 'ab'}
+    for wrong in (other, own):  # rows without a digest are older
+        with pytest.raises(SystemExit, match='--anew'):
+            runner.check_release([wrong], digest)
+    with pytest.raises(SystemExit, match='2 releases'):
+        runner.page([{**own, 'digest': digest}, other])
+    assert f'`{digest}`' in runner.page([{**own, 'digest': digest}])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings('ignore')
+def test_the_runner_goes_on_and_measures_anew(runner, release, cached, tmp_path, monkeypatch):
+    cells = tmp_path / 'cells.jsonl'
+
+    def start(*more, folder=release):
+        chosen = ['--scripts', 'label_prop', '--sides', 'release', '--epochs', '1']
+        given = ['runner', '--cells', str(cells), '--release', folder, *chosen, *more]
+        monkeypatch.setattr(sys, 'argv', given)
+        runner.main()
+        return runner.read_cells(cells)
+
+    first = start()
+    assert len(first) == 1 and start() == first  # nothing is measured twice
+    assert len(start('--seeds', '0', '1')) == 2
+    other = {**cached, 'seed': 5}
+    SyntheticCGTDataset(random_graph(), **other).save(tmp_path / 'other')
+    with pytest.raises(SystemExit, match='another release'):
+        start('--seeds', '2', folder=str(tmp_path / 'other'))
+    again = start('--anew', folder=str(tmp_path / 'other'))
+    assert len(again) == 1 and again[0]['digest'] != first[0]['digest']
+
+
 def test_the_recorded_table_is_that_of_the_recorded_cells(runner):
     results = ROOT / 'docs' / 'results'
     cells = runner.read_cells(results / 'pyg_scripts.jsonl')

@@ -1,5 +1,7 @@
 """The number of source nodes behind codewords, paths and edge values."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -7,10 +9,16 @@ from torch_geometric.data import Data
 from tests.helpers.attacked import records, trees
 from tests.helpers.cards import measured
 from tests.helpers.edge_values import valued_graph
-from torch_geometric_cgt.audit.anonymity import NAMES, check_edge_values, check_groups, path_support
+from torch_geometric_cgt.audit.anonymity import (
+    NAMES,
+    check_edge_values,
+    check_groups,
+    check_profile,
+    path_support,
+)
 from torch_geometric_cgt.audit.check import ABOVE, NOTHING, UNCHECKED, WITHIN
 from torch_geometric_cgt.audit.neighbours import neighbour_of
-from torch_geometric_cgt.data import EdgeValues
+from torch_geometric_cgt.data import EdgeValues, GraphProfile, InNeighbors
 from torch_geometric_cgt.pipeline.source import check_source
 from torch_geometric_cgt.quantizer import cluster_means, protected_means
 from torch_geometric_cgt.quantizer.protected_means import unsupported
@@ -191,3 +199,15 @@ def test_neighbouring_sources_keep_the_values_of_their_edges(unit):
     }
     for u, v, w in zip(*other.edge_index.tolist(), other.edge_weight.tolist(), strict=True):
         assert known[u, v] == w
+
+
+def test_degrees_are_recomputed_from_the_source():
+    graph = InNeighbors.from_edge_index(VALUED.data.edge_index, VALUED.data.num_nodes)
+    own = GraphProfile.of(graph, VALUED.root, VALUED.data.y, 10)
+    facts = own.facts(VALUED.root.numel(), 10)
+    assert check_profile(card(k=10, profile=facts), own, VALUED).verdict == NOTHING
+    moved = replace(own, mean_degree=own.mean_degree + torch.eye(own.num_groups)[-1])
+    assert check_profile(card(k=10, profile=facts), moved, VALUED).verdict == ABOVE
+    for wrong in ({'k_reached': 99}, {'homophily': 0.0}):
+        stated = card(k=10, profile={**facts, **wrong})
+        assert check_profile(stated, own, VALUED).verdict == ABOVE

@@ -1,13 +1,24 @@
 """Joined trees: small forests by hand, invariants of any forest, and triangles."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import wasserstein_distance
 from torch_geometric.utils import degree, to_undirected
 
 from tests.helpers.trees import random_tokens
-from torch_geometric_cgt.data import InNeighbors, TokenTrees, TreeShape, join_trees, tokens_of
+from torch_geometric_cgt.data import (
+    GraphProfile,
+    InNeighbors,
+    TokenTrees,
+    TreeShape,
+    join_trees,
+    tokens_of,
+)
+from torch_geometric_cgt.data.graph_profile import mean_degrees_of_groups
 from torch_geometric_cgt.data.tree_joining import (
     _draw_tail,
     mean_degrees,
@@ -225,3 +236,38 @@ def test_the_tail_has_the_mean_that_is_asked_for():
         assert int(drawn.min()) == 5
         assert float(drawn.double().mean()) == pytest.approx(mean, rel=0.03)
     assert _draw_tail(torch.full((3,), 50.0), uniform[:3].double(), 5, 5).tolist() == [5, 5, 5]
+
+
+def test_a_profile_decides_on_degrees_and_trees_on_their_order():
+    weight = (1 + torch.arange(NUM_NODES)).double().pow(-0.5)
+    true, trees = sampled(weight, 9000)
+    profile = GraphProfile(mean_degrees_of_groups(true.long(), 30))
+    found = sample_degrees(trees, torch.Generator().manual_seed(0), profile)
+    assert wasserstein_distance(true, found) < wasserstein_distance(true, draw(trees)) / 2
+    shown = torch.stack([true, found.double()]).clamp(max=5)
+    assert torch.corrcoef(shown)[0, 1] > 0.9
+    alone = trees.tokens[:, trees.shape.layer_slice(1)].eq(NUM_TOKENS).all(dim=1)
+    assert torch.equal(found == 0, alone)
+
+
+@pytest.mark.parametrize('share', [0.3, 0.6])
+def test_a_profile_decides_on_homophily(share):
+    rng = torch.Generator().manual_seed(0)
+    y = torch.randint(2, (NUM_NODES,), generator=rng)
+    ends = torch.randint(NUM_NODES, (2, 20 * NUM_NODES), generator=rng)
+    kept = torch.rand(ends.size(1), generator=rng) < torch.where(y[ends[0]] == y[ends[1]], 0.2, 0.1)
+    edges = to_undirected(ends[:, kept])
+    graph = InNeighbors.from_edge_index(edges, NUM_NODES)
+    shape = TreeShape.of((5, 5))
+    tokens = torch.where(torch.rand(NUM_NODES, generator=rng) < 0.8, y, 1 - y)
+    tree = sample_trees(graph, torch.arange(NUM_NODES), shape, rng)
+    trees = TokenTrees(tokens_of(tree, tokens, 2), y, torch.ones_like(y), 2, 2, shape)
+    profile = GraphProfile(torch.full((20,), 6.0, dtype=torch.float64))
+
+    def reached(aim):
+        edges = join_trees(trees, codebook(2), 0, replace(profile, homophily=aim)).edge_index
+        return float((y[edges[0]] == y[edges[1]]).double().mean())
+
+    least, most = reached(0.0), reached(1.0)
+    aim = least + share * (most - least)
+    assert most - least > 0.05 and reached(aim) == pytest.approx(aim, abs=0.02)

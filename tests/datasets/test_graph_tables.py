@@ -136,7 +136,7 @@ def test_columns_are_left_out(tmp_path):
     [
         (
             'source,target\na,2\nb,2\na,1\n',
-            r"2 ids .*, 3 times, e.g. 'b', '2'.*like 'a', '1', '02'",
+            r"2 ids of no node, in 3 cells: 'b', '2'.*like 'a', '1', '02'.*Remove these rows",
         ),
         ('source,target\na,\n', "1 rows .*no id in column 'target'"),
         ('source\na\n', 'needs two columns'),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,7 +28,16 @@ def test_release_holds_what_may_leave_and_nothing_else(graph, cached, tmp_path):
     from safetensors.torch import load_file
 
     tensors = load_file(tmp_path / 'release' / 'release.safetensors')
-    assert set(tensors) == {'tokens', 'y', 'split', 'codebook'}
+    assert set(tensors) == {'tokens', 'y', 'split', 'codebook', 'mean_degree'}
+    assert card['privacy']['profile']['num_groups'] == tensors['mean_degree'].numel() == 12
+
+
+def test_a_release_without_a_profile(graph, cached, tmp_path):
+    dataset = SyntheticCGTDataset(graph, **plain(cached, graph_profile=False))
+    assert dataset.release.profile is None and 'profile' not in dataset.card['privacy']
+    dataset.save(tmp_path / 'release')
+    loaded = SyntheticCGTDataset.load(tmp_path / 'release')
+    assert torch.equal(loaded.to_graph().edge_index, dataset.to_graph().edge_index)
 
 
 def test_release_gives_the_same_dataset_without_the_source(graph, cached, tmp_path):
@@ -66,14 +76,14 @@ def test_damaged_release_is_refused(graph, cached, tmp_path, name, how):
 
 def test_a_release_that_lies_about_its_tokens_is_refused(graph, cached, tmp_path):
     """Checksums are right, but the content is not: what a stranger may send."""
-    from torch_geometric_cgt.release.release import Release, write_release
+    from torch_geometric_cgt.release.release import write_release
 
     release = SyntheticCGTDataset(graph, **cached).release
     tokens = release.trees.tokens.clone()
     tokens[0, 0] = 10_000
     trees = type(release.trees)(**{**vars(release.trees), 'tokens': tokens})
     (tmp_path / 'bad').mkdir()
-    write_release(tmp_path / 'bad', Release(trees, release.codebook, release.card))
+    write_release(tmp_path / 'bad', replace(release, trees=trees))
     with pytest.raises(CorruptFileError, match='token lies outside'):
         SyntheticCGTDataset.load(tmp_path / 'bad')
 

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from torch_geometric_cgt.audit.check import ABOVE, Check, verdict
 from torch_geometric_cgt.audit.records import Records
-from torch_geometric_cgt.data import EdgeValues, TokenTrees
+from torch_geometric_cgt.data import EdgeValues, GraphProfile, InNeighbors, TokenTrees
 from torch_geometric_cgt.models.path_support import PathSupport
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.quantizer import label_homogeneity, protected_means
@@ -34,6 +34,7 @@ NO_EDGE_GROUPS = (
     'The group of each source edge is not available. Run the audit where the release was built, or '
     'give the folder of the build with --root.'
 )
+DEGREES = 'Degrees are means of groups'
 EDGE_TOLERANCE = 1e-6  # of the largest value
 
 
@@ -318,3 +319,32 @@ def check_edge_values(
             'tolerance for rounding',
         ),
     ]
+
+
+def check_profile(card: Card, profile: GraphProfile, source: Source) -> Check:
+    r"""Checks that the degrees and the homophily of a release are those of groups of the
+    source, clipped and rounded, and that the card states the size of the groups.
+
+    Args:
+        card (Card): What the release guarantees.
+        profile (GraphProfile): The degrees and the homophily of the release.
+        source (Source): The source graph.
+    """
+    data, stated = source.data, card.profile
+    assert card.k is not None and stated is not None
+    graph = InNeighbors.from_edge_index(data.edge_index, int(data.num_nodes or 0))
+    own = GraphProfile.of(graph, source.root, data.y, card.k)
+    change = float('inf')
+    if own is not None and own.facts(source.root.numel(), card.k) == stated:
+        change = float((own.mean_degree - profile.mean_degree).abs().max())
+    return Check(
+        DEGREES,
+        verdict(False, change > EDGE_TOLERANCE),
+        min(change, 1e9),
+        f'The largest difference between a mean degree of the release and the rounded mean of its '
+        f'group of source nodes, recomputed from the source. Each of the {stated["num_groups"]} '
+        f'groups has at least {stated["k"]} nodes. It is very large if the card states other '
+        f'groups or another homophily.',
+        EDGE_TOLERANCE,
+        'tolerance for rounding',
+    )

@@ -14,6 +14,7 @@ from torch_geometric_cgt.audit.anonymity import (
     SUPPORT,
     check_edge_values,
     check_groups,
+    check_profile,
     path_support,
 )
 from torch_geometric_cgt.audit.attack_limit import RECORD, Limit
@@ -182,6 +183,8 @@ class AuditRun:
         values = self.release.trees.edge_values
         if values is not None:
             found += check_edge_values(card, values, self.source, self.edge_cluster)
+        if self.release.profile is not None:
+            found.append(check_profile(card, self.release.profile, self.source))
         return found
 
     def support(self) -> list[Check]:

@@ -38,6 +38,11 @@ def add_protection_arguments(parser: argparse.ArgumentParser) -> None:
         help='grid of means in scales of their feature, 0 for exact means, from which it can be '
         'read who is in the source (default: --min-value-support / k, at most 0.5)',
     )
+    add(
+        '--no-graph-profile',
+        action='store_true',
+        help='leave out degrees in groups of k nodes and the homophily, which to_graph() uses',
+    )
     add('--accept-no-anonymity', action='store_true', help='allow k = 1')
     add('--accept-one-group', action='store_true', help='allow a k that leaves one group')
 
@@ -112,6 +117,8 @@ def promise_of(args: argparse.Namespace) -> Promise:
     for name in ('min_value_support', 'rounding'):
         if (value := getattr(args, name)) is not None:
             options[name] = value or None  # zero switches it off
+    if args.no_graph_profile:
+        options['graph_profile'] = False
     for name in ('accept_no_anonymity', 'accept_one_group'):
         if getattr(args, name):
             options[name] = True

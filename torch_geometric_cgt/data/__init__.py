@@ -3,6 +3,7 @@ r"""In-neighbours of a graph, token trees, and their views: forest, PyG stores, 
 from torch_geometric_cgt.data.dense_loader import DenseBatch, DenseLoader
 from torch_geometric_cgt.data.edge_values import EDGE_KEYS, EdgeForm, EdgeValues, values_at
 from torch_geometric_cgt.data.forest_statistics import ForestStatistics
+from torch_geometric_cgt.data.graph_profile import GraphProfile
 from torch_geometric_cgt.data.in_neighbors import InNeighbors
 from torch_geometric_cgt.data.sharded_rows import ShardedRows
 from torch_geometric_cgt.data.stores import (
@@ -37,6 +38,7 @@ __all__ = [
     'Forest',
     'ForestGraphStore',
     'ForestStatistics',
+    'GraphProfile',
     'InNeighbors',
     'LazyForest',
     'Rows',

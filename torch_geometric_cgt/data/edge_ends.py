@@ -18,6 +18,7 @@ from torch_geometric_cgt.utils.rows import rank_among_equals
 
 NUM_COMPONENTS = 32  # of the codebook, to group tokens by
 EM_STEPS = 50
+ROOT_WEIGHT = 0.5  # of the estimate that knows the label of the root
 SMALLEST = 1e-3  # probability of a label, in logarithms
 
 
@@ -45,7 +46,11 @@ class EdgeEnds:
 
 
 def make_edge_ends(
-    trees: TokenTrees, codebook: Tensor, degree: Tensor, generator: torch.Generator
+    trees: TokenTrees,
+    codebook: Tensor,
+    degree: Tensor,
+    generator: torch.Generator,
+    root_weight: float = ROOT_WEIGHT,
 ) -> EdgeEnds:
     r"""Makes as many edge ends for each root as its degree.
 
@@ -60,6 +65,8 @@ def make_edge_ends(
         degree (torch.Tensor): The degree of each root, ``[n]``, zero where it
             has no children.
         generator (torch.Generator): The source of randomness.
+        root_weight (float, optional): See :meth:`child_label_probs`.
+            (default: :obj:`0.5`)
     """
     fan_out, null = trees.shape.num_neighbors[0], trees.num_tokens
     child = trees.tokens[:, trees.shape.layer_slice(1)].long()
@@ -69,7 +76,7 @@ def make_edge_ends(
     num_children = (child != null).sum(dim=1)
     slot = order[owner, rank_among_equals(owner) % num_children[owner]]
 
-    probs = child_label_probs(trees, degree, generator)[owner, slot]  # [E, C]
+    probs = child_label_probs(trees, degree, generator, root_weight)[owner, slot]  # [E, C]
     uniform = torch.rand((owner.numel(), 1), dtype=probs.dtype, generator=generator)
     label = (probs.cumsum(dim=1) < uniform).sum(dim=1).clamp_(max=trees.num_classes - 1)
     size = torch.full_like(child, fan_out)
@@ -120,10 +127,15 @@ def _codes(
     }
 
 
-def child_label_probs(trees: TokenTrees, degree: Tensor, generator: torch.Generator) -> Tensor:
+def child_label_probs(
+    trees: TokenTrees,
+    degree: Tensor,
+    generator: torch.Generator,
+    root_weight: float = ROOT_WEIGHT,
+) -> Tensor:
     r"""The label probabilities of each child slot, ``[n, f, C]``.
 
-    They are the mean of two estimates. :meth:`_given_root` assumes that the
+    They are a weighted mean of two estimates. :meth:`_given_root` assumes that the
     token of a child depends on the child's label alone, and gives neighbours
     the same label too often. :meth:`_given_subtree` assumes that the label of
     a child depends on its own subtree alone, and gives neighbours the same
@@ -133,11 +145,13 @@ def child_label_probs(trees: TokenTrees, degree: Tensor, generator: torch.Genera
         trees (TokenTrees): The trees.
         degree (torch.Tensor): The degree of each root, ``[n]``.
         generator (torch.Generator): The source of randomness.
+        root_weight (float, optional): The weight of the first estimate.
+            (default: :obj:`0.5`)
     """
     child = trees.tokens[:, trees.shape.layer_slice(1)].long()
     table = F.pad(_given_root(trees, degree), (0, 0, 0, 1), value=1 / trees.num_classes)
     given_root = table[trees.y.long()[:, None], child]
-    return (given_root + _given_subtree(trees, generator)) / 2
+    return given_root * root_weight + _given_subtree(trees, generator) * (1 - root_weight)
 
 
 def _given_root(trees: TokenTrees, degree: Tensor) -> Tensor:

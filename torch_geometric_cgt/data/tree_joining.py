@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_geometric_cgt.data.edge_ends import make_edge_ends
+from torch_geometric_cgt.data.edge_ends import ROOT_WEIGHT, EdgeEnds, make_edge_ends
 from torch_geometric_cgt.data.end_matching import EndMatching
+from torch_geometric_cgt.data.graph_profile import GraphProfile
 from torch_geometric_cgt.data.token_trees import TokenTrees, masks_of
 from torch_geometric_cgt.utils.checks import check_memory
 from torch_geometric_cgt.utils.seeds import seeded
@@ -26,16 +27,20 @@ TOLERANCE = 1e-6
 __all__ = ['mean_degree', 'mean_degrees', 'sample_degrees']
 
 
-def join_trees(trees: TokenTrees, codebook: Tensor, seed: int = 0) -> Data:
+def join_trees(
+    trees: TokenTrees, codebook: Tensor, seed: int = 0, profile: GraphProfile | None = None
+) -> Data:
     r"""Joins trees into one undirected graph. Each root becomes a node.
 
-    Only the trees are read. See ``docs/one_graph.md`` for the method.
+    Only the release is read. See ``docs/one_graph.md`` for the method.
 
     Args:
         trees (TokenTrees): The trees.
         codebook (torch.Tensor): The features of each token, ``[num_tokens, F]``.
         seed (int, optional): The same seed gives the same graph.
             (default: :obj:`0`)
+        profile (GraphProfile, optional): Degrees and homophily of the source, if the
+            release has them. (default: :obj:`None`)
     """
     num_nodes, width = len(trees), codebook.size(1)
     label_probs = 4 * 8 * trees.shape.num_neighbors[0] * trees.num_classes
@@ -45,17 +50,38 @@ def join_trees(trees: TokenTrees, codebook: Tensor, seed: int = 0) -> Data:
         "build the dataset with a smaller 'num_samples'",
     )
     token = trees.tokens[:, 0].long()
-    data = Data(x=codebook[token], edge_index=_edges(trees, codebook, seed), y=trees.y.long())
+    data = Data(
+        x=codebook[token], edge_index=_edges(trees, codebook, seed, profile), y=trees.y.long()
+    )
     for name, mask in masks_of(trees.split).items():
         data[name] = mask
     data.token = token
     return data
 
 
-def _edges(trees: TokenTrees, codebook: Tensor, seed: int) -> Tensor:
-    generator = seeded(seed, 'join')
-    degree = sample_degrees(trees, generator)
-    ends = make_edge_ends(trees, codebook, degree, generator)
+def _edges(trees: TokenTrees, codebook: Tensor, seed: int, profile: GraphProfile | None) -> Tensor:
+    def joined(root_weight: float) -> Tensor:
+        generator = seeded(seed, 'join')
+        degree = sample_degrees(trees, generator, profile)
+        ends = make_edge_ends(trees, codebook, degree, generator, root_weight)
+        return _match(trees, ends, seed)
+
+    if profile is None or profile.homophily is None:
+        return joined(ROOT_WEIGHT)
+    # The homophily is nearly linear in the weight.
+    low, high = (_homophily(joined(weight), trees.y) for weight in (0.0, 1.0))
+    if high <= low:
+        return joined(ROOT_WEIGHT)
+    return joined(min(max((profile.homophily - low) / (high - low), 0.0), 1.0))
+
+
+def _homophily(edge_index: Tensor, y: Tensor) -> float:
+    equal = y[edge_index[0]] == y[edge_index[1]]
+    return float(equal.double().mean()) if equal.numel() else 0.0
+
+
+def _match(trees: TokenTrees, ends: EdgeEnds, seed: int) -> Tensor:
+    r"""Pairs edge ends, with as many triangles as the trees show."""
 
     def matched(closing_share: float) -> Tensor:
         matching = EndMatching(ends, len(trees), seeded(seed, 'match'))
@@ -122,19 +148,37 @@ def repeated_tokens_of_graph(
     return float((token[below] == token[other]).double().mean())
 
 
-def sample_degrees(trees: TokenTrees, generator: torch.Generator) -> Tensor:
+def sample_degrees(
+    trees: TokenTrees, generator: torch.Generator, profile: GraphProfile | None = None
+) -> Tensor:
     r"""Draws a degree for each root, ``[n]``.
 
-    A root with fewer children than the fan-out :math:`s` has exactly that
+    Without a profile, a root with fewer children than the fan-out :math:`s` has exactly that
     degree. A root with :math:`s` children has a degree of at least :math:`s`,
     which is drawn from :math:`p(d) \propto (d + c)^{-5}`. The offset
     :math:`c` gives it the mean of its token, see :meth:`mean_degrees`.
 
+    With a profile, these degrees decide on the order of the roots only, and the
+    groups of the profile on their degrees. A root without children keeps the degree zero.
+
     Args:
         trees (TokenTrees): The trees. Trees of one layer do not tell degrees
-            beyond the fan-out, so that their roots get at most that degree.
+            beyond the fan-out, so that their roots get at most that degree
+            without a profile.
         generator (torch.Generator): The source of randomness.
+        profile (GraphProfile, optional): The degrees of the source in groups.
+            (default: :obj:`None`)
     """
+    degree = _shown_degrees(trees, generator)
+    if profile is None:
+        return degree
+    order = degree + torch.rand(degree.shape, dtype=torch.float64, generator=generator)
+    drawn = profile.draw(order, generator).clamp(min=1, max=max(1, len(trees) - 1))
+    return torch.where(degree == 0, 0, drawn)
+
+
+def _shown_degrees(trees: TokenTrees, generator: torch.Generator) -> Tensor:
+    r"""Degrees that are estimated from the trees alone, ``[n]``."""
     fan_out = trees.shape.num_neighbors[0]
     degree = trees.real[:, trees.shape.layer_slice(1)].sum(dim=1)
     full = degree == fan_out

@@ -92,8 +92,10 @@ class ForestDataset(Dataset):
 
         Only the release is read, so that the graph has the guarantees of the
         release and costs no further privacy. Where two roots ask for each
-        other as children, they become neighbours. Degrees beyond the fan-out,
-        labels of neighbours and triangles are estimates. Edge values are not
+        other as children, they become neighbours. Degrees and homophily are
+        those of the :class:`~torch_geometric_cgt.data.GraphProfile` of the
+        release. Without one, they are estimated from the trees, as triangles and
+        labels of neighbours always are. Edge values are not
         carried over, because each belongs to an edge of a tree; a warning names
         them.
 
@@ -108,7 +110,8 @@ class ForestDataset(Dataset):
                 f'edges of its trees, which dataset[0], loader() and dense_loader() have',
                 stacklevel=2,
             )
-        return join_trees(self.release.trees, self.release.codebook, seed)
+        release = self.release
+        return join_trees(release.trees, release.codebook, seed, release.profile)
 
     def split(
         self,

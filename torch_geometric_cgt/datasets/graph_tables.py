@@ -333,9 +333,11 @@ def _edge_index(
                 count += 1
     if unknown:
         raise SourceError(
-            f"{len(unknown):,} ids in the columns {list(ends)} of '{path}' are not ids of nodes, "
-            f'{count:,} times, e.g. {shown([repr(value) for value in unknown], 3)} (nodes have ids '
-            f'like {shown([repr(id) for id in ids], 3)})'
+            f"The columns {list(ends)} of '{path}' hold {len(unknown):,} "
+            f'{"id" if len(unknown) == 1 else "ids"} of no node, in {count:,} '
+            f'{"cell" if count == 1 else "cells"}: {shown([repr(value) for value in unknown], 3)} '
+            f'(nodes have ids like {shown([repr(id) for id in ids], 3)}). Remove these rows, or '
+            f'add the nodes'
         )
     return torch.from_numpy(index)
 

@@ -15,7 +15,13 @@ from torch_geometric_cgt.utils.run_limits import Limits
 
 K_ANONYMITY = ('l', 'min_support', 'num_clusters', 'task_weight', 'cluster_epsilon')
 # Fields of KAnonymity that the command line sets by name. A dataset takes a KAnonymity object.
-PROTECTION = ('min_value_support', 'rounding', 'accept_no_anonymity', 'accept_one_group')
+PROTECTION = (
+    'min_value_support',
+    'rounding',
+    'graph_profile',
+    'accept_no_anonymity',
+    'accept_one_group',
+)
 DEPRECATED = {  # deprecated argument, replacement
     **{name: f'privacy=KAnonymity({name}=...)' for name in K_ANONYMITY},
     'private_args': 'privacy=DifferentialPrivacy(...)',

@@ -23,6 +23,7 @@ OPTIONAL = (
     'min_support',
     'cluster_epsilon',
     *PROTECTION,
+    'graph_profile',
     'accept_no_anonymity',
     'accept_one_group',
 )
@@ -69,6 +70,10 @@ class KAnonymity:
             this share of the scale of their feature. With :obj:`"auto"`, the
             share that :obj:`min_value_support` is of :obj:`k`, at most one
             half. :obj:`None` does not round. (default: :obj:`"auto"`)
+        graph_profile (bool, optional): Whether the release holds the mean degrees
+            of groups of at least :obj:`k` nodes and the homophily, rounded, for
+            ``to_graph()``, see :class:`~torch_geometric_cgt.data.GraphProfile`.
+            There is none with :obj:`cluster_epsilon`. (default: :obj:`True`)
         accept_no_anonymity (bool, optional): Whether to accept :obj:`k=1`,
             which releases feature vectors of single nodes.
             (default: :obj:`False`)
@@ -85,6 +90,7 @@ class KAnonymity:
     cluster_epsilon: float | None = None
     min_value_support: int | str | None = 'auto'
     rounding: float | str | None = 'auto'
+    graph_profile: bool = True
     accept_no_anonymity: bool = False
     accept_one_group: bool = False
 
@@ -96,6 +102,7 @@ class KAnonymity:
         if self.cluster_epsilon is not None:  # noise protects the means, and groups have no size
             for name in PROTECTION:
                 object.__setattr__(self, name, None)
+            object.__setattr__(self, 'graph_profile', False)
         if self.k == 1 and self.cluster_epsilon is None and not self.accept_no_anonymity:
             raise ValueError(
                 'k=1 releases the feature vectors of single source nodes: use a larger k, or '
@@ -189,12 +196,13 @@ class KAnonymity:
     def from_dict(cls, parameters: dict[str, Any]) -> KAnonymity:
         r"""The inverse of :meth:`to_dict`. A file that does not mention the
         protection of means is of a release with exact means, which may be older
-        than it. Older files do not hold the consent to :obj:`k=1` either.
+        than it. Older files do not hold a profile of the graph or the consent to
+        :obj:`k=1` either.
 
         Args:
             parameters (dict): The content of a file.
         """
-        own = {**dict.fromkeys(PROTECTION), **parameters}
+        own = {**dict.fromkeys(PROTECTION), 'graph_profile': False, **parameters}
         own.setdefault('accept_no_anonymity', own.get('k') == 1)
         return cls(**own)
 

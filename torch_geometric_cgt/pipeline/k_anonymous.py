@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import EdgeForm, EdgeValues, InNeighbors, TokenTrees, masks_of
+from torch_geometric_cgt.data import (
+    EdgeForm,
+    EdgeValues,
+    GraphProfile,
+    InNeighbors,
+    TokenTrees,
+    masks_of,
+)
 from torch_geometric_cgt.data.mapped_neighbors import mapped_in_neighbors
 from torch_geometric_cgt.models import FitContext, TokenGraph, TreeModel, TreeSource
 from torch_geometric_cgt.models.candidates import CandidatePool
@@ -35,6 +42,7 @@ from torch_geometric_cgt.utils.progress import progress_bar
 from torch_geometric_cgt.utils.scratch import Scratch
 from torch_geometric_cgt.utils.seeds import seeded
 
+DEGREES = 'mean_degree'
 MAX_EDGES_IN_MEMORY = 1 << 27  # sorting takes 24 bytes per edge
 CALIBRATION_ROOTS = 4_000  # maximum number of source roots that calibration compares with
 CALIBRATION_TREES, MAX_CALIBRATION_DRAWS = 8_000, 4  # of source trees; small graphs get more draws
@@ -60,6 +68,7 @@ class KAnonymousPipeline(Pipeline):
     rule: SupportRule | None = None  # that generated trees satisfy
     scene: Tensor  # [n] scene of each root
     trees: TokenTrees
+    profile: GraphProfile | None = None  # degrees and homophily, if they are released
     edge_values: EdgeValues | None = None  # codebook of edge values, if the source has some
     edge_cluster: Tensor | None = None  # [E] edge token of each edge
     edge_facts: dict[str, Any] | None = None  # facts of the card about edge values
@@ -125,6 +134,7 @@ class KAnonymousPipeline(Pipeline):
             history,
             self.seconds,
             edge_cluster=self.edge_cluster,
+            profile=self.profile,
         )
 
     def quantize(self) -> Outcome:
@@ -218,12 +228,25 @@ class KAnonymousPipeline(Pipeline):
             **self.config.choice.facts(),
         }
         if self.cost is None:
-            return {}, {'mechanism': 'k-anonymity', **facts}
+            tensors, more = self.graph_profile()
+            return tensors, {'mechanism': 'k-anonymity', **facts, **more}
         cost = {f'cluster_{name}': self.cost[name] for name in ('epsilon', 'delta')}
         return {}, {'mechanism': 'private clusters', **facts, **cost}
 
-    def take_trees(self, _: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    def graph_profile(self) -> Outcome:
+        r"""The degrees and the homophily of the roots, protected, if they are released."""
+        promise = self.config.k_anonymity
+        if not promise.graph_profile:
+            return {}, {}
+        found = GraphProfile.of(self.graph, self.root, self.source.data.y, promise.k)
+        if found is None:
+            return {}, {}
+        return {DEGREES: found.mean_degree}, {'profile': found.facts(self.root.numel(), promise.k)}
+
+    def take_trees(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         self.facts, self.draws = facts, self.tree_draws()
+        if DEGREES in tensors:
+            self.profile = GraphProfile(tensors[DEGREES], facts['profile']['homophily'])
 
     def tree_draws(self) -> TreeDraws:
         r"""The computation graphs of all roots. Later stages see the graph through

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.data import GraphProfile, TokenTrees
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.models import TreeModel
 from torch_geometric_cgt.pipeline.config import BuildConfig
@@ -75,6 +75,8 @@ class Build:
             not released.
         edge_cluster (torch.Tensor, optional): The edge token of each source edge,
             ``[E]``, if edge values are grouped. It is not released.
+        profile (GraphProfile, optional): The degrees of groups of nodes and the
+            homophily of the source, if they are released.
     """
 
     trees: TokenTrees
@@ -89,6 +91,7 @@ class Build:
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     steps: KeptSteps | None = None
     edge_cluster: Tensor | None = None
+    profile: GraphProfile | None = None
 
 
 @dataclass(frozen=True)

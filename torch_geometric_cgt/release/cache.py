@@ -111,6 +111,7 @@ def read_cache(folder: Path) -> tuple[Release, Build]:
             answers=answers,
             steps=steps,
             edge_cluster=edge_cluster,
+            profile=release.profile,
         )
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CorruptFileError(f"'{folder}' does not hold a consistent build: {error}") from error

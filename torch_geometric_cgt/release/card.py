@@ -56,6 +56,7 @@ OPTIONAL = (  # if set
     'rounding',
     'max_degree',
     'edges',
+    'profile',
     'generator',
     'copies_trees',
 )
@@ -117,6 +118,9 @@ class Card:
             number of their values and, for k-anonymity, the requested and the
             smallest number of nodes behind a value; :obj:`None` without edge
             values.
+        profile (dict, optional): The requested and the smallest number of nodes in a
+            group of degrees, the number of groups, and the rounded homophily;
+            :obj:`None` without a profile of the graph.
         generator (str, optional): The generator of the trees; :obj:`None` for CGT
             and for private models.
         copies_trees (bool, optional): Whether the generator releases whole
@@ -150,6 +154,7 @@ class Card:
     public: dict[str, str] | None = None
     max_degree: int | None = None
     edges: dict[str, Any] | None = None
+    profile: dict[str, Any] | None = None
     generator: str | None = None
     copies_trees: bool | None = None
     format: int = NEWEST

@@ -14,7 +14,7 @@ import torch
 import torch_geometric
 from torch import Tensor
 
-from torch_geometric_cgt.data import EdgeValues, TokenTrees, TreeShape
+from torch_geometric_cgt.data import EdgeValues, GraphProfile, TokenTrees, TreeShape
 from torch_geometric_cgt.data.sharded_rows import ShardedRows
 from torch_geometric_cgt.errors import CorruptFileError, LedgerError
 from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
@@ -28,6 +28,12 @@ from torch_geometric_cgt.release.edge_facts import (
     form_of,
 )
 from torch_geometric_cgt.release.generator_facts import check_generator_facts
+from torch_geometric_cgt.release.profile_facts import (
+    TENSOR,
+    check_profile_facts,
+    profile_specs,
+    read_profile,
+)
 from torch_geometric_cgt.release.readme import CARD, README, TENSORS, describe
 from torch_geometric_cgt.release.shards import (
     FORMAT,
@@ -80,6 +86,7 @@ class Release:
     codebook: Tensor
     card: dict[str, Any]
     projection: Tensor | None = None  # [F, d], if the codebook is projected
+    profile: GraphProfile | None = None  # degrees and homophily of the source, protected
 
     @cached_property
     def privacy(self) -> Card:
@@ -145,7 +152,7 @@ def make_release(source: Source, config: BuildConfig, build: Build) -> Release:
             'python': platform.python_version(),
         },
     }
-    return Release(build.trees, build.codebook, card, build.projection)
+    return Release(build.trees, build.codebook, card, build.projection, build.profile)
 
 
 def write_release(folder: Path, release: Release, shard_bytes: int = SHARD_BYTES) -> None:
@@ -170,6 +177,8 @@ def write_release(folder: Path, release: Release, shard_bytes: int = SHARD_BYTES
     if trees.edge_tokens is not None and trees.edge_values is not None:
         tensors['edge_tokens'] = trees.edge_tokens.int()
         tensors['edge_codebook'] = trees.edge_values.table
+    if release.profile is not None:
+        tensors[TENSOR] = release.profile.mean_degree
     shards, card, files = Shards.of(tensors, shard_bytes), release.card, [TENSORS, README]
     if shards is not None:
         shards.write(folder, tensors)
@@ -264,7 +273,8 @@ def read_release(
         check_card(card)
         check_edge_facts(card)
         check_generator_facts(card)
-        specs = tensor_specs(card) | edge_specs(card)
+        check_profile_facts(card)
+        specs = tensor_specs(card) | edge_specs(card) | profile_specs(card)
     except REFUSED as error:
         raise CorruptFileError(_inconsistent(folder, error)) from error
     if shards is not None:
@@ -326,7 +336,8 @@ def _checked_release(card: dict[str, Any], tensors: dict[str, Tensor], verify: b
     for name in ('codebook', 'projection'):
         if name in tensors and not all(map(math.isfinite, tensors[name].aminmax())):
             raise ValueError(f'The {name} is not finite')
-    release = Release(trees, tensors['codebook'], card, tensors.get('projection'))
+    profile = read_profile(card, tensors)
+    release = Release(trees, tensors['codebook'], card, tensors.get('projection'), profile)
     if not release.privacy.is_private:
         check_groups(card)
     elif verify:

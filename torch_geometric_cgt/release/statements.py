@@ -10,6 +10,7 @@ from typing import Any
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.privacy.units import CappedSample
 from torch_geometric_cgt.release.generator_facts import generator_sentences
+from torch_geometric_cgt.release.profile_facts import profile_sentences
 from torch_geometric_cgt.release.wording import (
     DP,
     K_ANONYMITY,
@@ -83,14 +84,13 @@ def state(mechanism: str, facts: dict[str, Any], format: int = NEWEST) -> Statem
     if facts.get('copies_trees'):
         summary = f'neighbourhoods are copies of the source; {statement.summary}'
         statement = replace(statement, summary=summary)
-    if facts.get('edges') is None:
-        return statement
-    promised, limits = edge_sentences(facts)
-    return replace(
-        statement,
-        guaranteed=[*statement.guaranteed, *promised],
-        not_guaranteed=[*statement.not_guaranteed, *limits],
-    )
+    for promised, limits in (profile_sentences(facts), edge_sentences(facts)):
+        statement = replace(
+            statement,
+            guaranteed=[*statement.guaranteed, *promised],
+            not_guaranteed=[*statement.not_guaranteed, *limits],
+        )
+    return statement
 
 
 def state_k_anonymity(facts: dict[str, Any], say: Wording) -> Statement:
@@ -213,10 +213,11 @@ def edge_sentences(facts: dict[str, Any]) -> tuple[list[str], list[str]]:
     r"""What is guaranteed about edge values, and what is not.
 
     Args:
-        facts (dict): The fields of a :class:`~torch_geometric_cgt.release.Card`
-            that has edge values.
+        facts (dict): The fields of a :class:`~torch_geometric_cgt.release.Card`.
     """
-    edges = facts['edges']
+    edges = facts.get('edges')
+    if edges is None:
+        return [], []
     given = (('edge_weight', edges['weight']), ('edge_attr', edges['attr']))
     words = {**edges, 'names': ' and '.join(name for name, dtype in given if dtype is not None)}
     if facts['epsilon'] is not None:

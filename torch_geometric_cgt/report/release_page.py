@@ -32,7 +32,7 @@ CLASSES = {READY: 'nothing', OPEN: 'unchecked', REFUSED: 'above'}
 CONTENTS = {
     'card.json': 'what is guaranteed, parameters, sizes, checksums',
     'README.md': 'the card for readers',
-    'release.safetensors': 'tokens, labels, splits and feature vectors',
+    'release.safetensors': 'tokens, labels, splits, feature vectors, and degrees in groups',
     'card.json.minisig': 'the signature',
 }
 # What each check is, for those that were left out.

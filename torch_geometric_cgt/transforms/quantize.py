@@ -292,7 +292,8 @@ class Quantize(BaseTransform):
         """
         if self.k > num_nodes:
             raise ValueError(
-                f"'k' must not exceed the number of nodes (got k={self.k} for {num_nodes} nodes)"
+                f"'k' must not exceed the number of nodes (got k={self.k} for {num_nodes} nodes): "
+                f'use k <= {num_nodes // 2}, so that there are two groups or more'
             )
         num_clusters = self.num_clusters or num_nodes // self.k
         if num_clusters * self.k > num_nodes:

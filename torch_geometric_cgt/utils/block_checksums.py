@@ -20,7 +20,7 @@ Checksum = str | dict[str, Any]
 T = TypeVar('T')
 
 
-def filesha256(path: Path, num_threads: int | None = None) -> Checksum:
+def file_checksum(path: Path, num_threads: int | None = None) -> Checksum:
     r"""The SHA-256 checksum of a regular file, or those of its blocks if it has
     more than :obj:`BLOCK_BYTES` bytes.
 
@@ -85,7 +85,7 @@ def check_files(expected: Mapping[Path, Any], num_threads: int | None = None) ->
         if error is None:
             continue
         if path.exists():
-            found = filesha256(path, num_threads)
+            found = file_checksum(path, num_threads)
             for other, checksum in expected.items():
                 if checksum == found:
                     raise CorruptFileError(
@@ -115,7 +115,7 @@ def check_file(path: Path, expected: Any, num_threads: int | None = None) -> Non
         num_threads (int, optional): See :meth:`file_checksum`.
             (default: :obj:`None`)
     """
-    found = sha256(path) if isinstance(expected, str) else filesha256(path, num_threads)
+    found = sha256(path) if isinstance(expected, str) else file_checksum(path, num_threads)
     if found == expected:
         return
     altered = f"'{path}' is truncated or was altered"

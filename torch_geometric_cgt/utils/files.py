@@ -60,11 +60,16 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     r"""Writes a text file atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    r"""Writes a file atomically."""
     require_writable(path.parent)
     handle, draft = tempfile.mkstemp(prefix=f'.{path.name}-', dir=path.parent)
     try:
-        with open(handle, 'w', encoding='utf-8') as file:
-            file.write(text)
+        with open(handle, 'wb') as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(draft, 0o644)
