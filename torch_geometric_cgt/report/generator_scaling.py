@@ -52,7 +52,9 @@ class Scaled:
         r"""The time and the memory, or how the build ended."""
         if self.status != FINISHED:
             return self.status
-        return f'{self.seconds / 60:.1f} min, {self.peak_bytes / GIB:.1f} GiB'
+        short = self.seconds < 60
+        time = f'{self.seconds:.0f} s' if short else f'{self.seconds / 60:.1f} min'
+        return f'{time}, {self.peak_bytes / GIB:.1f} GiB'
 
 
 def scaled_builds(results: Sequence[dict[str, Any]]) -> list[Scaled]:
@@ -101,7 +103,7 @@ def scaling_table(results: Sequence[dict[str, Any]]) -> TextTable:
     )
     notes = [
         f'{sizes}.',
-        'Processor minutes and the largest memory of the process of the build: quantization, '
+        'Processor time and the largest memory of the process of the build: quantization, '
         'which all generators share, fit and sampling of as many trees as the graph has roots.',
     ]
     if limits := _limits(results):
