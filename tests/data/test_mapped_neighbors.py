@@ -3,7 +3,13 @@ import pytest
 import torch
 
 from torch_geometric_cgt.data import InNeighbors, mapped_neighbors
-from torch_geometric_cgt.data.mapped_neighbors import PTR, SOURCE, mapped_in_neighbors
+from torch_geometric_cgt.data.mapped_neighbors import (
+    PTR,
+    SOURCE,
+    in_neighbors,
+    mapped_in_neighbors,
+)
+from torch_geometric_cgt.utils.distributed import World
 
 
 @pytest.mark.parametrize('num_edges', [0, 1, 500])
@@ -28,3 +34,12 @@ def test_files_are_written_once_and_a_draft_of_a_killed_run_is_written_again(tmp
     assert found.ptr.tolist() == [0, 1, 3, 3] and found.source.tolist() == [1, 2, 0]
     np.save(tmp_path / 'graph' / SOURCE, np.array([0, 0, 0]))
     assert mapped_in_neighbors(edges, 3, tmp_path / 'graph').source.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(('most', 'is_mapped'), [(3, False), (2, True)])
+def test_only_many_edges_are_written_to_files(tmp_path, monkeypatch, most, is_mapped):
+    monkeypatch.setattr(mapped_neighbors, 'MAX_EDGES_IN_MEMORY', most)
+    edges = torch.tensor([[2, 0, 1], [1, 1, 0]])
+    found = in_neighbors(edges, 3, tmp_path / 'graph', World())
+    assert found.ptr.tolist() == [0, 1, 3, 3] and found.source.tolist() == [1, 2, 0]
+    assert (tmp_path / 'graph').is_dir() == is_mapped

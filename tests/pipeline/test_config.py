@@ -44,3 +44,13 @@ def test_a_k_anonymous_build_has_the_name_it_always_had():
 def test_builds_without_it_keep_their_names():
     assert 'cluster_epsilon' not in BuildConfig().to_dict()
     assert BuildConfig(KAnonymity(cluster_epsilon=2)).to_dict()['cluster_epsilon'] == 2
+
+
+@pytest.mark.parametrize(('num_roots', 'number'), [(1, 12), (8333, 12), (10_000, 10), (10**6, 3)])
+def test_large_graphs_get_fewer_candidates(num_roots, number):
+    assert BuildConfig(KAnonymity(5)).num_candidates_for(num_roots) == number
+
+
+def test_a_build_without_the_tilt_draws_each_tree_once():
+    own = BuildConfig(KAnonymity(5), generator={'model': 'NGram'})
+    assert not own.uses_tilt and own.num_candidates_for(100) == 1

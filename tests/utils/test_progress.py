@@ -119,3 +119,12 @@ def test_work_outside_of_a_build_has_a_bar_on_a_terminal():
         with progress_bar(True, 3, 'fit', 'steps') as bar:
             bar.update(3)
         assert 'fit: 100%' in drawn()
+
+
+def test_runs_of_one_computation_share_a_bar_and_may_end_early():
+    bar, seen = progress.Bar(), []
+    advance = progress.count_repetitions(bar, 3)
+    for step in (1, 2, 1, 2, 3, 4, 1):  # the first run of four steps ends after two
+        advance(step, 4)
+        seen.append(bar.n)
+    assert seen == [1, 2, 5, 6, 7, 8, 9] and bar.total == 12

@@ -1,4 +1,6 @@
-r"""In-neighbours of a large graph in memory-mapped files, which all processes write together."""
+r"""In-neighbours of a graph: in memory, or, for a large graph, in memory-mapped files that all
+processes write together.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,24 @@ from torch import Tensor
 from torch_geometric_cgt.data.in_neighbors import BLOCK_EDGES, InNeighbors
 from torch_geometric_cgt.utils.distributed import World
 
+MAX_EDGES_IN_MEMORY = 1 << 27  # sorting takes 24 bytes per edge
 RANGE_EDGES = 1 << 24  # edges that a process sorts at a time
 PTR, SOURCE = 'ptr.npy', 'source.npy'
+
+
+def in_neighbors(edge_index: Tensor, num_nodes: int, folder: Path, world: World) -> InNeighbors:
+    r"""The in-neighbours of each node, in files if there are very many edges.
+
+    Args:
+        edge_index (torch.Tensor): The edges, ``[2, E]``.
+        num_nodes (int): The number of nodes.
+        folder (Path): See :meth:`mapped_in_neighbors`.
+        world (World): The processes.
+    """
+    if edge_index.size(1) <= MAX_EDGES_IN_MEMORY:
+        return InNeighbors.from_edge_index(edge_index, num_nodes)
+    with world.connected('sort the edges'):
+        return mapped_in_neighbors(edge_index, num_nodes, folder, world)
 
 
 def mapped_in_neighbors(

@@ -21,6 +21,7 @@ from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.utils.checks import check_integer
 from torch_geometric_cgt.version import __version__
 
+ALL_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATES = 100_000, 3, 12
 MIN_SCENES, SCENES_PER_LABEL = 48, 4
 
 
@@ -128,6 +129,17 @@ class BuildConfig:
                 f'{k} > {num_roots}): use at most {most} scenes'
             )
         return self.num_scenes
+
+    def num_candidates_for(self, num_roots: int) -> int:
+        r"""The number of candidates per tree of a release: few for large graphs, whose
+        build would take too long.
+
+        Args:
+            num_roots (int): The number of roots.
+        """
+        if not self.uses_tilt:
+            return 1
+        return max(MIN_CANDIDATES, min(MAX_CANDIDATES, ALL_CANDIDATES // num_roots))
 
     def check(self, num_nodes: int, num_roots: int, num_classes: int) -> None:
         r"""Raises an error if a graph of this size cannot be built.

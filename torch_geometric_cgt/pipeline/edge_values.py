@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import EdgeForm, TokenTrees, tokens_of
+from torch_geometric_cgt.data import EdgeForm, EdgeValues, TokenTrees, tokens_of
 from torch_geometric_cgt.models import PrivateMixing, TreeModel
 from torch_geometric_cgt.models.edge_tables import (
     EDGES_PER_NODE,
@@ -23,9 +23,10 @@ from torch_geometric_cgt.models.edge_tables import (
 )
 from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy
 from torch_geometric_cgt.pipeline.source import Source
+from torch_geometric_cgt.pipeline.workspace import Outcome
 from torch_geometric_cgt.sampler import TreeDraws, edges_of_trees
 from torch_geometric_cgt.training.sample import BLOCK
-from torch_geometric_cgt.transforms.edge_codebook import EdgeGrid
+from torch_geometric_cgt.transforms.edge_codebook import EdgeGrid, fit_edge_codebook
 from torch_geometric_cgt.utils.seeds import seeded
 
 LEARN_TREES, MAX_DRAWS = 20_000, 8  # source trees that are counted; small graphs get more draws
@@ -88,6 +89,75 @@ def draw_edge_tokens(
         for block, part in enumerate(trees.blocks(BLOCK))
     ]
     return torch.cat(blocks)
+
+
+@dataclass(frozen=True)
+class KAnonymousEdges:
+    r"""The edge values of a k-anonymous build.
+
+    Args:
+        values (EdgeValues): The value of each edge token.
+        cluster (torch.Tensor): The edge token of each edge of the source, ``[E]``.
+        facts (dict[str, Any]): The facts of the card.
+    """
+
+    values: EdgeValues
+    cluster: Tensor
+    facts: dict[str, Any]
+
+    @staticmethod
+    def group(source: Source, k: int, seed: int) -> Outcome:
+        r"""Groups edges with similar values, each with enough nodes behind it. The result is
+        what :meth:`of` takes.
+
+        Args:
+            source (Source): The source graph. Its edges have values.
+            k (int): The smallest number of nodes behind a group.
+            seed (int): The seed of the clustering.
+        """
+        values, data = source.edge_values(), source.data
+        assert values is not None
+        found = fit_edge_codebook(values, data.edge_index, data.num_nodes, k, seed)
+        facts = {
+            **values.form.to_dict(),
+            'num_values': len(found.values),
+            'k': k,
+            'k_reached': int(found.support.min()),
+        }
+        return {'codebook': found.values.table, 'token': found.token}, facts
+
+    @classmethod
+    def of(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> KAnonymousEdges:
+        r"""The edge values from the result of :meth:`group`."""
+        form = EdgeForm(**{name: facts[name] for name in ('weight', 'attr', 'size')})
+        return cls(EdgeValues(tensors['codebook'], form), tensors['token'], facts)
+
+    def draw(
+        self,
+        trees: TokenTrees,
+        draws: TreeDraws,
+        y: Tensor,
+        source: Source,
+        learn_seed: int,
+        draw_seed: int,
+    ) -> Tensor:
+        r"""Draws the edge tokens of a release, given parents, children and labels, ``[n, T]``.
+
+        Args:
+            trees (TokenTrees): The trees of the release.
+            draws (TreeDraws): The computation graphs of the source.
+            y (torch.Tensor): The label of each of their roots.
+            source (Source): The source graph.
+            learn_seed (int): The seed of the computation graphs that are counted.
+            draw_seed (int): The seed of the edge tokens.
+        """
+        sizes = (len(self.values), y, source.num_classes, self.facts['k'])
+        tables = learn_edges(draws, source.data.edge_index, self.cluster, *sizes, learn_seed)
+        return draw_edge_tokens(tables.draw, trees, draw_seed)
+
+    def attach(self, trees: TokenTrees, edge_tokens: Tensor) -> TokenTrees:
+        r"""Trees with edge tokens and their values."""
+        return replace(trees, edge_tokens=edge_tokens, edge_values=self.values)
 
 
 @dataclass(frozen=True)

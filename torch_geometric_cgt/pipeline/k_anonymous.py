@@ -12,21 +12,18 @@ import torch
 from torch import Tensor
 
 from torch_geometric_cgt.data import (
-    EdgeForm,
-    EdgeValues,
     GraphProfile,
-    InNeighbors,
     TokenTrees,
     masks_of,
 )
-from torch_geometric_cgt.data.mapped_neighbors import mapped_in_neighbors
+from torch_geometric_cgt.data.mapped_neighbors import in_neighbors
 from torch_geometric_cgt.models import FitContext, TokenGraph, TreeModel, TreeSource
 from torch_geometric_cgt.models.candidates import CandidatePool
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule
 from torch_geometric_cgt.models.scenes import SceneTable, draw_roots
 from torch_geometric_cgt.models.view_calibration import MAX_ROUNDS, ViewMatch, match_views
 from torch_geometric_cgt.models.view_tilt import ViewTilt
-from torch_geometric_cgt.pipeline.edge_values import draw_edge_tokens, learn_edges
+from torch_geometric_cgt.pipeline.edge_values import KAnonymousEdges
 from torch_geometric_cgt.pipeline.pipeline import Build, Pipeline, Stage
 from torch_geometric_cgt.pipeline.promise import measure_clusters
 from torch_geometric_cgt.pipeline.tree_facts import drawn_unique_share
@@ -34,20 +31,16 @@ from torch_geometric_cgt.pipeline.workspace import Outcome
 from torch_geometric_cgt.privacy import Budget, Ledger
 from torch_geometric_cgt.sampler import TreeDraws
 from torch_geometric_cgt.training.sample import BLOCK
-from torch_geometric_cgt.transforms.edge_codebook import fit_edge_codebook
 from torch_geometric_cgt.transforms.scenes import find_scenes
 from torch_geometric_cgt.transforms.task_weight import WEIGHTS
 from torch_geometric_cgt.utils.distributed import World
-from torch_geometric_cgt.utils.progress import progress_bar
+from torch_geometric_cgt.utils.progress import count_repetitions, progress_bar
 from torch_geometric_cgt.utils.scratch import Scratch
 from torch_geometric_cgt.utils.seeds import seeded
 
 DEGREES = 'mean_degree'
-MAX_EDGES_IN_MEMORY = 1 << 27  # sorting takes 24 bytes per edge
 CALIBRATION_ROOTS = 4_000  # maximum number of source roots that calibration compares with
 CALIBRATION_TREES, MAX_CALIBRATION_DRAWS = 8_000, 4  # of source trees; small graphs get more draws
-# Candidates per generated tree: few for large graphs, whose build would take too long.
-ALL_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATES = 100_000, 3, 12
 
 
 class KAnonymousPipeline(Pipeline):
@@ -69,30 +62,21 @@ class KAnonymousPipeline(Pipeline):
     scene: Tensor  # [n] scene of each root
     trees: TokenTrees
     profile: GraphProfile | None = None  # degrees and homophily, if they are released
-    edge_values: EdgeValues | None = None  # codebook of edge values, if the source has some
-    edge_cluster: Tensor | None = None  # [E] edge token of each edge
-    edge_facts: dict[str, Any] | None = None  # facts of the card about edge values
+    edges: KAnonymousEdges | None = None  # edge values, if the source has some
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         source = self.source
         self.root, self.y = source.root, source.data.y[source.root]
         self.split = source.split_codes(self.seed('split'))[source.root]
-        self.graph = self.in_neighbors()
+        self.graph = in_neighbors(
+            source.data.edge_index, source.data.num_nodes, self.work / 'in_neighbors', self.world
+        )
         self.tilt: ViewTilt | None = None  # selects candidates
         self.match = ViewMatch()
         self.scene = torch.zeros_like(self.y)
         self.kept: Tensor | None = None  # the trees of a small release, which match_views selects
         self.history: dict[str, Any] = {}
-
-    def in_neighbors(self) -> InNeighbors:
-        r"""The neighbours of each node, in files if there are very many edges."""
-        edge_index, num_nodes = self.source.data.edge_index, self.source.data.num_nodes
-        if edge_index.size(1) <= MAX_EDGES_IN_MEMORY:
-            return InNeighbors.from_edge_index(edge_index, num_nodes)
-        with self.world.connected('sort the edges'):
-            folder = self.work / 'in_neighbors'
-            return mapped_in_neighbors(edge_index, num_nodes, folder, self.world)
 
     def stages(self) -> list[Stage]:
         stages = [
@@ -125,15 +109,16 @@ class KAnonymousPipeline(Pipeline):
             'views': self.match.to_dict(),
             'scene_nll': self.table.nll(),  # of the scene of a root, in nats
         }
+        edges = self.edges
         return Build(
             self.trees,
             self.codebook,
             self.model.cpu(),
             self.cluster,
-            self.facts if self.edge_facts is None else {**self.facts, 'edges': self.edge_facts},
+            self.facts if edges is None else {**self.facts, 'edges': edges.facts},
             history,
             self.seconds,
-            edge_cluster=self.edge_cluster,
+            edge_cluster=None if edges is None else edges.cluster,
             profile=self.profile,
         )
 
@@ -144,15 +129,8 @@ class KAnonymousPipeline(Pipeline):
             data.train_mask = masks_of(self.source.split)['train_mask']
         trials = len(WEIGHTS) if promise.task_weight == 'auto' else 0
         with progress_bar(self.log, trials + 1, 'quantize', 'steps') as bar:
-            steps: list[int] = [0]  # of each clustering, which may converge early
-
-            def advance(step: int, total: int) -> None:
-                if step <= steps[-1]:  # a new clustering with another task weight
-                    steps.append(0)
-                steps[-1] = step
-                bar.move((len(steps) - 1) * total + step, (trials + 1) * total)
-
             transform = promise.quantize(self.seed('quantize'), self.device)
+            advance = count_repetitions(bar, trials + 1)
             found = transform.cluster(data, advance, self.world, Scratch(self.work))
         codebook = promise.protect(data.x, found, self.world)
         tensors = {'cluster': found.cluster, 'codebook': codebook}
@@ -170,22 +148,10 @@ class KAnonymousPipeline(Pipeline):
 
     def quantize_edges(self) -> Outcome:
         r"""Groups edges with similar values, each with enough nodes behind it."""
-        values, data = self.source.edge_values(), self.source.data
-        assert values is not None
-        k = self.config.k_anonymity.k
-        found = fit_edge_codebook(values, data.edge_index, data.num_nodes, k, self.seed('edges'))
-        facts = {
-            **values.form.to_dict(),
-            'num_values': len(found.values),
-            'k': k,
-            'k_reached': int(found.support.min()),
-        }
-        return {'codebook': found.values.table, 'token': found.token}, facts
+        return KAnonymousEdges.group(self.source, self.config.k_anonymity.k, self.seed('edges'))
 
     def take_edge_values(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        form = EdgeForm(**{name: facts[name] for name in ('weight', 'attr', 'size')})
-        self.edge_values = EdgeValues(tensors['codebook'], form)
-        self.edge_cluster, self.edge_facts = tensors['token'], facts
+        self.edges = KAnonymousEdges.of(tensors, facts)
 
     def find_scenes(self) -> Outcome:
         r"""Clusters roots with similar two-hop neighbourhoods."""
@@ -249,9 +215,7 @@ class KAnonymousPipeline(Pipeline):
             self.profile = GraphProfile(tensors[DEGREES], facts['profile']['homophily'])
 
     def tree_draws(self) -> TreeDraws:
-        r"""The computation graphs of all roots. Later stages see the graph through
-        them only.
-        """
+        r"""The computation graphs of all roots, all that later stages see of the graph."""
         return TreeDraws(self.graph, self.root, self.shape, self.cluster, self.codebook.size(0))
 
     def find_support(self) -> None:
@@ -366,13 +330,6 @@ class KAnonymousPipeline(Pipeline):
         r"""The number of trees of the release."""
         return self.config.num_samples or self.root.numel()
 
-    @property
-    def num_candidates(self) -> int:
-        r"""The number of candidates per tree of the release."""
-        if not self.config.uses_tilt:
-            return 1
-        return max(MIN_CANDIDATES, min(MAX_CANDIDATES, ALL_CANDIDATES // self.root.numel()))
-
     def candidates(
         self, y: Tensor, split: Tensor, seed: int, world: World | None = None
     ) -> CandidatePool:
@@ -386,8 +343,8 @@ class KAnonymousPipeline(Pipeline):
                 get the pool. (default: :obj:`None`)
         """
         world = world or World()
-        y = y.repeat_interleave(self.num_candidates)
-        split = split.repeat_interleave(self.num_candidates)
+        size = self.config.num_candidates_for(self.root.numel())
+        y, split = y.repeat_interleave(size), split.repeat_interleave(size)
         scene = self.table.draw(y, split, seeded(seed, 'scenes'))
         drawn: dict[int, Tensor] = {}
         blocks = range(world.rank, -(-y.numel() // BLOCK), world.size)
@@ -401,7 +358,7 @@ class KAnonymousPipeline(Pipeline):
             drawn |= other
         sizes = (self.codebook.size(0), self.source.num_classes, self.shape)
         trees = TokenTrees(torch.cat([drawn[block] for block in sorted(drawn)]), y, split, *sizes)
-        return CandidatePool(trees, self.num_candidates, seed)
+        return CandidatePool(trees, size, seed)
 
     def release_roots(self) -> tuple[Tensor, Tensor]:
         r"""The labels and splits of the release."""
@@ -430,23 +387,14 @@ class KAnonymousPipeline(Pipeline):
         self.trees = self.write_trees(y, split, draw)
 
     def draw_edges(self) -> Outcome:
-        r"""Draws the edge tokens of the release, given parents, children and labels."""
-        assert self.edge_values is not None and self.edge_cluster is not None
-        tables = learn_edges(
-            self.draws,
-            self.source.data.edge_index,
-            self.edge_cluster,
-            len(self.edge_values),
-            self.y,
-            self.source.num_classes,
-            self.config.k_anonymity.k,
-            self.seed('edges'),
-        )
-        return {'edge_tokens': draw_edge_tokens(tables.draw, self.trees, self.seed('edges', 1))}, {}
+        r"""Draws the edge tokens of the release."""
+        assert self.edges is not None
+        seeds = (self.seed('edges'), self.seed('edges', 1))
+        tokens = self.edges.draw(self.trees, self.draws, self.y, self.source, *seeds)
+        return {'edge_tokens': tokens}, {}
 
     def take_edges(self, tensors: dict[str, Tensor], _: dict[str, Any]) -> None:
-        self.trees = replace(
-            self.trees, edge_tokens=tensors['edge_tokens'], edge_values=self.edge_values
-        )
+        assert self.edges is not None
+        self.trees = self.edges.attach(self.trees, tensors['edge_tokens'])
         if self.world.is_first:
             self.trees.validate()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -79,6 +79,25 @@ class Bar:
             self.owner.show_left()
         elif self.shown is not None:
             self.shown.set_postfix_str(text, refresh=False)
+
+
+def count_repetitions(bar: Bar, repetitions: int) -> Callable[[int, int], None]:
+    r"""Returns a callback for a computation that runs several times. Each run counts its
+    steps from the start, may end early, and moves the bar on from where the last one ended.
+
+    Args:
+        bar (Bar): The bar of all runs.
+        repetitions (int): The number of runs.
+    """
+    steps = [0]  # of each run
+
+    def advance(step: int, total: int) -> None:
+        if step <= steps[-1]:  # a new run
+            steps.append(0)
+        steps[-1] = step
+        bar.move((len(steps) - 1) * total + step, repetitions * total)
+
+    return advance
 
 
 class Progress:
