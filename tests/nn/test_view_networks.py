@@ -26,18 +26,19 @@ def random_trees(n=40, num_tokens=6, seed=0):
     return TokenTrees(tokens.masked_fill(~real, num_tokens), y, split, num_tokens, 3, SHAPE)
 
 
+@pytest.mark.parametrize('sparse', [False, True])
 @pytest.mark.parametrize('num_features', [4, 9])  # fewer and more than tokens
-def test_networks_see_the_views_of_probes(num_features):
+def test_networks_see_the_views_of_probes(num_features, sparse):
     trees = random_trees()
     x = torch.randn(6, num_features, generator=torch.Generator().manual_seed(1))
-    batch, eye = ViewBatch(trees, x), torch.eye(num_features)
-    assert batch.few_tokens == (num_features == 9)
+    batch, eye = ViewBatch(trees, x.to_sparse_coo() if sparse else x), torch.eye(num_features)
+    assert batch.by_token == (sparse or num_features == 9)
     names = linear_view_names(SHAPE)
-    seen = batch.hidden(eye.repeat(1, len(names)), [num_features] * len(names))
+    seen, largest = batch.hidden(eye.repeat(1, len(names) + 1), [num_features] * len(names))
     views = tree_views(trees.tokens, x, SHAPE)
     for name, found in zip(names, seen, strict=True):
         assert torch.allclose(found, views[name], atol=1e-6), name
-    assert torch.allclose(batch.largest_child(eye), views['maximum'][:, :num_features])
+    assert torch.allclose(largest, views['maximum'][:, :num_features])
 
 
 def test_each_network_depends_on_its_own_slots_only():
@@ -107,12 +108,66 @@ def test_test_roots_are_not_trained_on():
     assert abs(scores['root'] - 1 / 3) < 0.08
 
 
-def test_many_features_are_added_up_in_groups(monkeypatch):
-    """In the same groups whether rows are sparse or not; lengths stay nearly the same."""
-    monkeypatch.setattr(view_networks, 'MAX_FEATURES', 64)
-    x = (torch.rand(20, 500, generator=torch.Generator().manual_seed(0)) < 0.02).float()
-    dense, sparse = (view_networks._grouped(each) for each in (x, x.to_sparse_coo()))
-    assert dense.shape == (20, 64) and torch.allclose(dense, sparse)
-    assert float((dense.square().sum() / x.square().sum() - 1).abs()) < 0.25
-    assert torch.allclose(view_networks._grouped(x[:10] + x[10:]), dense[:10] + dense[10:])
+@pytest.mark.parametrize('layout', ['sparse_coo', 'sparse_csr'])
+def test_sparse_and_dense_features_give_the_same_scores(layout, monkeypatch):
+    """Up to rounding: a sparse table has its own product and its own gradient."""
+    rng = torch.Generator().manual_seed(0)
+    trees = trees_with_signal(0.5, 0.3, 0, n=300)
+    x = torch.cat([torch.eye(3), (torch.rand(3, 97, generator=rng) < 0.02).float()], dim=1)
+    sparse = x.to_sparse_coo() if layout == 'sparse_coo' else x.to_sparse_csr()
+    found = network_scores(trees, sparse)
+    monkeypatch.setattr(view_networks, 'SPARSE', 0.0)
+    assert found == pytest.approx(network_scores(trees, x), abs=0.02)
+
+
+def test_the_gradient_of_a_sparse_table_is_that_of_a_dense_one():
+    x = torch.tensor([[0.0, 2.0, 0.0, 0.0], [1.0, 0.0, 0.0, 3.0]])
+    weight = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    table = view_networks.FeatureTable(x.to_sparse_coo().coalesce())
+    assert table.is_sparse and torch.allclose(table @ weight, x @ weight)
+    target = torch.randn(2, 5, generator=torch.Generator().manual_seed(1))
+    (sparse,) = torch.autograd.grad(((table @ weight) * target).sum(), weight)
+    assert torch.allclose(sparse, x.t() @ target)
+
+
+def test_many_dense_features_are_added_up_in_groups(monkeypatch):
+    """The lengths of vectors stay nearly the same, and sums are sums."""
+    monkeypatch.setattr(view_networks, 'MIN_GROUPS', 64)
+    x = torch.rand(20, 500, generator=torch.Generator().manual_seed(0))
+    found = view_networks._grouped(x)
+    assert found.shape == (20, 64)
+    centered = view_networks._grouped(x - 0.5)
+    assert float((centered.square().sum() / (x - 0.5).square().sum() - 1).abs()) < 0.25
+    assert torch.allclose(
+        view_networks._grouped(x[:10] + x[10:]), found[:10] + found[10:], atol=1e-5
+    )
     assert torch.equal(view_networks._grouped(x[:, :64]), x[:, :64])
+
+
+def test_sparse_features_are_never_added_up(monkeypatch):
+    """Rare words of a node are what a network overfits. In groups, its score would be another."""
+    monkeypatch.setattr(view_networks, 'MIN_GROUPS', 64)
+    monkeypatch.setattr(view_networks, 'MAX_GROUPS', 64)
+    x = torch.zeros(20, 500)
+    x[torch.arange(20), torch.arange(20) * 7] = 1.0
+    for own in (x, x.to_sparse_csr()):
+        found = view_networks._grouped(view_networks._sparse_or_dense(own))
+        assert found.layout == torch.sparse_coo and torch.equal(found.to_dense(), x)
+
+
+def test_rare_words_score_as_those_of_a_perceptron(monkeypatch):
+    """Groups of words lose accuracy on original features, which the aim of the tilt must not."""
+    rng = torch.Generator().manual_seed(0)
+    n, words = 1200, 3000
+    y = torch.randint(3, (n,), generator=rng)
+    x = (torch.rand(n, words, generator=rng) < 0.01).float()
+    own = (torch.rand(n, 60, generator=rng) < 0.05).float()
+    x[torch.arange(n)[:, None], y[:, None] * 60 + torch.arange(60)] += own
+    shape = TreeShape.of([1])
+    tokens = torch.stack([torch.arange(n), torch.full((n,), n)], dim=1)
+    trees = TokenTrees(tokens, y, torch.tensor([1, 2, 4])[torch.arange(n) % 3], n, 3, shape)
+    apart = network_scores(trees, x)['root']
+    monkeypatch.setattr(view_networks, 'SPARSE', 0.0)
+    monkeypatch.setattr(view_networks, 'MAX_GROUPS', 256)
+    monkeypatch.setattr(view_networks, 'MIN_GROUPS', 256)
+    assert network_scores(trees, x)['root'] < apart - 0.05

@@ -9,6 +9,9 @@ none.
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,7 +25,8 @@ LR, WEIGHT_DECAY = 0.01, 5e-4
 BATCH_SIZE = 512
 EPOCHS = 30
 LENGTH = 2.0  # mean length of a feature vector: one learning rate fits all graphs
-MAX_FEATURES = 1024  # more features are added up in this number of random groups
+SPARSE = 0.05  # features with a smaller share of values that are not zero are sparse
+MIN_GROUPS, MAX_GROUPS = 1024, 4096  # that more dense features than this are added up in
 
 
 class ViewNetworks(nn.Module):
@@ -61,10 +65,9 @@ class ViewNetworks(nn.Module):
         Args:
             batch (ViewBatch): Some trees.
         """
-        weight, of_child = self.weight.tensor_split([self.weight.size(1) - HIDDEN], dim=1)
-        parts = batch.hidden(weight, [HIDDEN * number for number in self.num_maps])
+        parts, of_child = batch.hidden(self.weight, [HIDDEN * number for number in self.num_maps])
         maps = [part.unflatten(1, (-1, HIDDEN)).unbind(dim=1) for part in parts]
-        maximum = maps[0][2] + batch.largest_child(of_child)
+        maximum = maps[0][2] + of_child
         together = torch.stack([own[1] for own in maps if len(own) > 1]).sum(dim=0)
         hidden = torch.stack([*(own[0] for own in maps), maximum, together])  # [V, B, H]
         hidden = F.dropout((hidden + self.bias).relu(), DROPOUT, self.training)
@@ -74,8 +77,9 @@ class ViewNetworks(nn.Module):
 class ViewBatch:
     r"""Some trees, prepared for :class:`ViewNetworks`.
 
-    If the trees have fewer distinct tokens than features, hidden values are computed for each
-    token and then combined. Otherwise, features are combined once and for all.
+    If the trees have fewer distinct tokens than features, or if features are sparse, hidden values
+    are computed for each token and then combined. Otherwise, features are combined once and for
+    all.
 
     Args:
         trees (TokenTrees): The trees.
@@ -86,38 +90,85 @@ class ViewBatch:
         self.y = trees.y.long()
         used, local = trees.tokens.long().unique(return_inverse=True)
         used = used[used < trees.num_tokens]
-        self.table = x.index_select(0, used).to_dense()  # [R, F]
+        self.table = FeatureTable(x.index_select(0, used))  # [R, F]
         num_rows = used.numel()
-        views = []
-        for slots, weight in slot_weights(local < num_rows, trees.shape):  # of each linear view
+        self.by_token = self.table.is_sparse or num_rows < x.size(1)
+        weights = slot_weights(local < num_rows, trees.shape)  # of each linear view
+        self.child = local[:, trees.shape.layer_slice(1)]
+        if self.by_token:
+            self.bags = [(local[:, slots].contiguous(), weight) for slots, weight in weights]
+            return
+        self.views = []  # [B, F] each
+        for slots, weight in weights:
             view = torch.zeros(len(trees), num_rows + 1).scatter_add_(1, local[:, slots], weight)
-            views.append(view[:, :num_rows])
-        self.few_tokens = num_rows < x.size(1)
-        if not self.few_tokens:
-            views = [view @ self.table for view in views]
-        self.views = views  # [B, R] or [B, F] each
-        child, self.child = local[:, trees.shape.layer_slice(1)].unique(return_inverse=True)
-        self.child_rows = self.table[child[child < num_rows]]
+            self.views.append(view[:, :num_rows] @ self.table.rows)
+        child, self.child = self.child.unique(return_inverse=True)
+        self.child_rows = self.table.rows[child[child < num_rows]]
 
-    def hidden(self, weight: Tensor, widths: list[int]) -> list[Tensor]:
-        r"""The product of each view with its columns of a matrix.
+    def hidden(self, weight: Tensor, widths: list[int]) -> tuple[list[Tensor], Tensor]:
+        r"""The product of each view with its columns of a matrix, ``[B, width]`` each, and the
+        largest product of a child of the root with the columns that are left, ``[B, rest]``. It is
+        zero without children.
 
         Args:
-            weight (torch.Tensor): The matrix, ``[F, sum(widths)]``.
+            weight (torch.Tensor): The matrix, ``[F, sum(widths) + rest]``.
             widths (list[int]): The number of columns of each view.
         """
-        if self.few_tokens:
-            weight = self.table @ weight  # [R, sum(widths)]
-        parts = weight.split(widths, dim=1)
-        return [view @ part for view, part in zip(self.views, parts, strict=True)]
+        widths = [*widths, weight.size(1) - sum(widths)]
+        if self.by_token:
+            # The last row is that of null slots.
+            *parts, of_child = F.pad(self.table @ weight, (0, 0, 0, 1)).split(widths, dim=1)
+            combined = [
+                F.embedding_bag(slots, part.contiguous(), per_sample_weights=share, mode='sum')
+                for part, (slots, share) in zip(parts, self.bags, strict=True)
+            ]
+            of_child = of_child[:-1]
+        else:
+            *parts, last = weight.split(widths, dim=1)
+            combined = [view @ part for view, part in zip(self.views, parts, strict=True)]
+            of_child = self.child_rows @ last
+        of_child = F.pad(of_child, (0, 0, 0, 1), value=-torch.inf)
+        largest = of_child[self.child].amax(dim=1)
+        return combined, largest.masked_fill(largest.isneginf(), 0.0)
 
-    def largest_child(self, weight: Tensor) -> Tensor:
-        r"""The largest product of a child of the root with a matrix, zero without children,
-        ``[B, H]``.
-        """
-        hidden = F.pad(self.child_rows @ weight, (0, 0, 0, 1), value=-torch.inf)
-        largest = hidden[self.child].amax(dim=1)
-        return largest.masked_fill(largest.isneginf(), 0.0)
+
+class FeatureTable:
+    r"""The features of some tokens.
+
+    Args:
+        x (torch.Tensor): The features, dense or sparse, ``[R, F]``.
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        self.is_sparse = x.layout != torch.strided
+        self.rows = x
+        if not self.is_sparse:
+            return
+        with warnings.catch_warnings():
+            warnings.filterwarnings('ignore', message='Sparse CSR')  # it is in beta
+            self.rows = x.to_sparse_csr()
+            self.columns = x.t().to_sparse_csr()  # for the gradient
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        r"""The product with a matrix, ``[R, H]``."""
+        if self.is_sparse:
+            return _SparseProduct.apply(weight, self.rows, self.columns)
+        return self.rows @ weight
+
+
+class _SparseProduct(torch.autograd.Function):
+    r"""The product of a constant sparse matrix with a dense one. The transposed sparse matrix is
+    given, and not computed anew for each gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        ctx.columns = columns
+        return rows @ weight
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.columns @ grad.contiguous(), None, None
 
 
 def network_scores(trees: TokenTrees, x: Tensor, seed: int = 0) -> dict[str, float]:
@@ -135,7 +186,7 @@ def network_scores(trees: TokenTrees, x: Tensor, seed: int = 0) -> dict[str, flo
         seed (int, optional): The seed of weights, batches and dropout.
             (default: :obj:`0`)
     """
-    x = _grouped((x if x.layout == torch.strided else x.to_sparse_coo()).float())
+    x = _grouped(_sparse_or_dense(x.float()))
     x = x * (LENGTH / max(_mean_length(trees, x), 1e-12))
     train, val, test = _split(trees)
     with torch.random.fork_rng(devices=[]):
@@ -191,23 +242,28 @@ def _split(trees: TokenTrees) -> tuple[Tensor, Tensor, Tensor]:
     return train, val, test if test.numel() else val
 
 
+def _sparse_or_dense(x: Tensor) -> Tensor:
+    r"""Sparse features if most of them are zero, else dense ones."""
+    values = x if x.layout == torch.strided else x.values()
+    if int(values.count_nonzero()) < SPARSE * x.numel():
+        return x.to_sparse_coo().coalesce()
+    return x.to_dense()
+
+
 def _grouped(x: Tensor) -> Tensor:
-    r"""Adds up features in random groups with random signs, so that time does not grow with their
-    number. Groups depend on the number of features only: they are the same for original and
-    quantized features.
+    r"""Adds up dense features in random groups with random signs, so that time does not grow with
+    their number. Means of clusters, which have fewer rows than there are groups, lose nothing that
+    a network sees. Sparse features stay as they are: networks would score lower on them.
     """
-    num_features = x.size(1)
-    if num_features <= MAX_FEATURES:
+    num_rows, num_features = x.shape
+    num_groups = max(MIN_GROUPS, min(num_rows, MAX_GROUPS))
+    if x.layout != torch.strided or num_features <= num_groups:
         return x
     rng = torch.Generator().manual_seed(num_features)
-    group = torch.randint(MAX_FEATURES, (num_features,), generator=rng)
+    group = torch.randint(num_groups, (num_features,), generator=rng)
     sign = 2.0 * torch.randint(2, (num_features,), generator=rng) - 1.0
-    place = torch.stack([torch.arange(num_features), group])
-    size = (num_features, MAX_FEATURES)
-    groups = torch.sparse_coo_tensor(place, sign, size, check_invariants=False).to(x.device)
-    if x.layout != torch.strided:
-        return torch.sparse.mm(x, groups).to_dense()
-    return torch.sparse.mm(groups.t(), x.t()).t().contiguous()
+    out = x.new_zeros(num_rows, num_groups)
+    return out.index_add_(1, group.to(x.device), x * sign.to(x.device))
 
 
 def _mean_length(trees: TokenTrees, x: Tensor) -> float:
