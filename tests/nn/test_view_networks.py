@@ -150,7 +150,8 @@ def test_sparse_features_are_never_added_up(monkeypatch):
     monkeypatch.setattr(view_networks, 'MAX_GROUPS', 64)
     x = torch.zeros(20, 500)
     x[torch.arange(20), torch.arange(20) * 7] = 1.0
-    for own in (x, x.to_sparse_csr()):
+    uncoalesced = x.to_sparse_coo().index_select(0, torch.arange(20))
+    for own in (x, x.to_sparse_csr(), uncoalesced):
         found = view_networks._grouped(view_networks._sparse_or_dense(own))
         assert found.layout == torch.sparse_coo and torch.equal(found.to_dense(), x)
 

@@ -244,10 +244,11 @@ def _split(trees: TokenTrees) -> tuple[Tensor, Tensor, Tensor]:
 
 def _sparse_or_dense(x: Tensor) -> Tensor:
     r"""Sparse features if most of them are zero, else dense ones."""
+    if x.layout != torch.strided:
+        x = x.to_sparse_coo().coalesce()
     values = x if x.layout == torch.strided else x.values()
-    if int(values.count_nonzero()) < SPARSE * x.numel():
-        return x.to_sparse_coo().coalesce()
-    return x.to_dense()
+    is_sparse = int(values.count_nonzero()) < SPARSE * x.numel()
+    return x.to_sparse_coo() if is_sparse else x.to_dense()
 
 
 def _grouped(x: Tensor) -> Tensor:
