@@ -7,7 +7,7 @@ import torch
 
 from tests.helpers.view_trees import SIZE, pool_of, trees_with_signal
 from torch_geometric_cgt.models.candidates import CandidatePool
-from torch_geometric_cgt.models.view_calibration import Response, match_views
+from torch_geometric_cgt.models.view_calibration import MAX_ROUNDS, Response, aim_of, match_views
 from torch_geometric_cgt.models.view_tilt import ViewTilt
 from torch_geometric_cgt.nn.view_networks import network_scores
 
@@ -24,7 +24,7 @@ def test_networks_on_selected_trees_score_as_on_the_source():
     assert max(abs(untouched[name] - aim[name]) for name in aim) > 0.12
     assert max(abs(found[name] - aim[name]) for name in aim) < 0.05
     assert match.aim == pytest.approx(aim) and match.candidates == SIZE
-    assert 1 <= match.effective <= SIZE and len(match.rounds) == 4
+    assert 1 <= match.effective <= SIZE and len(match.rounds) == MAX_ROUNDS + 1
 
 
 def fresh_without_tilt(seed):
@@ -82,7 +82,7 @@ def two_labels(trees):
 
 
 def test_the_response_of_scores_is_learned_from_large_steps():
-    response, planned = Response(), torch.full((7,), 0.02)
+    response, planned = Response.guess(num_classes=2), torch.full((7,), 0.02)
     first = response.gain
     response.observe(planned / 1000, planned)  # noise
     assert response.gain == pytest.approx(first, rel=0.1)
@@ -90,3 +90,9 @@ def test_the_response_of_scores_is_learned_from_large_steps():
     assert response.gain == pytest.approx(6, rel=0.1)
     response.observe(planned, -60 * planned)
     assert response.gain == 0.5
+
+
+def test_the_aim_is_half_way_to_quantized_features_but_for_the_root():
+    original = [{'root': 0.7, '1 hop': 0.9}, {'root': 0.8, '1 hop': 0.8}]
+    quantized = [{'root': 0.6, '1 hop': 0.75}, {'root': 0.6, '1 hop': 0.75}]
+    assert aim_of(original, quantized) == pytest.approx({'root': 0.75, '1 hop': 0.8})
