@@ -1,6 +1,8 @@
+import math
+
 import torch
 
-from torch_geometric_cgt.utils.rows import clip_rows, rank_among_equals
+from torch_geometric_cgt.utils.rows import clip_rows, rank_among_equals, row_norms
 
 
 def test_ranks_by_hand():
@@ -13,3 +15,11 @@ def test_clipped_rows():
     expected = torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
     assert torch.allclose(clip_rows(x, 1.0), expected)
     assert torch.allclose(clip_rows(x.to_sparse(), 1.0).to_dense(), expected)
+
+
+def test_norms_of_dense_and_sparse_counts_are_the_nearest_numbers():
+    """A median counts norms below powers of two: rows of eight words must not fall on both sides."""
+    counts = 3 * torch.ones(300, 300).tril()
+    expected = [math.sqrt(9 * number) for number in range(1, 301)]
+    for rows in (counts, counts.to_sparse(), counts.to_sparse_csr(), counts.double().to_sparse()):
+        assert row_norms(rows).tolist() == expected
