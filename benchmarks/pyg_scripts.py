@@ -144,7 +144,7 @@ def page(cells: list[dict]) -> str:
         f'means over the seeds {", ".join(map(str, sorted(seeds)))} of the script. Test sets have '
         '1,000 nodes, so that a score can be off by 0.03.',
         '',
-        f'All scripts ran on one build of the release (digest `{" ".join(digests) or "-"}`).',
+        build_sentence(digests),
         f'`make scripts` runs them in {minutes:.0f} minutes of processor, without the build. It',
         'goes on where it was stopped, and `make scripts ANEW=--anew` measures all of them again.',
         '',
@@ -171,6 +171,13 @@ def page(cells: list[dict]) -> str:
     if errors:
         lines += ['Errors of scripts without a score: ' + '; '.join(f'`{e}`' for e in errors) + '.']
     return '\n'.join(lines).rstrip() + '\n'
+
+
+def build_sentence(digests: list[str]) -> str:
+    r"""The release of the rows. The digest of older rows is not known."""
+    if digests == ['None']:
+        return 'The scripts ran before rows had the digest of their release.'
+    return f'All scripts ran on one build of the release (digest `{"".join(digests) or "-"}`).'
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ def test_clipped_rows():
 
 
 def test_norms_of_dense_and_sparse_counts_are_the_nearest_numbers():
-    """A median counts norms below powers of two: rows of eight words must not fall on both sides."""
+    """Noisy medians count norms below the root of eight: equal rows must be on one side of it."""
     counts = 3 * torch.ones(300, 300).tril()
     expected = [math.sqrt(9 * number) for number in range(1, 301)]
     for rows in (counts, counts.to_sparse(), counts.to_sparse_csr(), counts.double().to_sparse()):
