@@ -1,4 +1,4 @@
-r"""Rows of dense and sparse matrices: blocks, norms, scaling, and CSR conversion."""
+r"""Rows of dense and sparse matrices: blocks, norms, scaling, order, and CSR conversion."""
 
 import warnings
 from collections.abc import Iterator
@@ -9,6 +9,8 @@ from torch import Tensor
 
 BLOCK_ELEMENTS = 2**23  # 32 MiB of float32: large enough for fast products, small next to the data
 NORM_ELEMENTS = 1 << 24  # elements of dense rows per block of norms
+LEAF_SIZE = 8  # So few rows are not ordered any further.
+POWER_ITERATIONS = 5  # Any direction of large variance will do.
 
 
 def work_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -112,6 +114,34 @@ def rank_among_equals(value: Tensor) -> Tensor:
     rank = torch.empty_like(position)
     rank[order] = position - torch.searchsorted(ordered, ordered)
     return rank
+
+
+def proximity_order(x: Tensor) -> Tensor:
+    r"""Orders rows such that any run of consecutive rows is a compact group.
+
+    The rows are halved recursively along a direction of large variance.
+
+    Args:
+        x (torch.Tensor): The rows, ``[n, d]``.
+
+    Returns:
+        The indices of the rows in their new order, ``[n]``.
+    """
+    done, todo = [], [torch.arange(x.size(0))]
+    while todo:
+        part = todo.pop()
+        if part.numel() <= LEAF_SIZE:
+            done.append(part)
+            continue
+        points = x[part] - x[part].mean(dim=0)
+        direction = points[points.square().sum(dim=1).argmax()]
+        for _ in range(POWER_ITERATIONS):
+            direction = points.t() @ (points @ direction)
+            direction = direction / direction.norm().clamp(min=1e-12)
+        ranked = part[(points @ direction).argsort(stable=True)]
+        half = part.numel() // 2
+        todo += [ranked[half:], ranked[:half]]  # The first half is visited first.
+    return torch.cat(done) if done else torch.arange(0)
 
 
 def clip_rows(x: Tensor, bound: float) -> Tensor:
