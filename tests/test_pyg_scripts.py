@@ -98,6 +98,9 @@ def test_rows_of_two_releases_are_not_mixed(runner, release):
     with pytest.raises(SystemExit, match='2 releases'):
         runner.page([{**own, 'digest': digest}, other])
     assert f'`{digest}`' in runner.page([{**own, 'digest': digest}])
+    older = runner.page([own])
+    assert 'before rows had the digest' in older
+    assert 'one build' not in older and 'minutes of processor' not in older
 
 
 @pytest.mark.slow

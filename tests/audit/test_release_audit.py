@@ -29,6 +29,7 @@ NAMES = [
     'Size of groups',
     'Codewords are means',
     'Statements of the card',
+    'Degrees are means of groups',
     'Support of paths',
     'Copies of source trees',
 ]
@@ -70,7 +71,7 @@ def test_all_checks(dataset, audited, tmp_path):
     names = [check.name for check in audited.checks]
     assert names[: len(NAMES)] == NAMES and names[-1].startswith('Canaries')
     assert {'closest', 'membership', 'risks', 'canary'} <= set(audited.details)
-    assert all(check.verdict == NOTHING for check in audited.checks[:3])
+    assert all(check.verdict == NOTHING for check in audited.checks[:4])
     (edges,) = audited.of(UNCHECKED)
     assert edges.name == 'Edge inference' and 'too few edges' in edges.says
     for check in audited.checks:  # a verdict has a limit, or the reason why there is none
@@ -115,7 +116,7 @@ def test_the_page_escapes_and_counts_what_is_above_the_limit(graph, dataset):
     assert audit.exit_code() == 1
     card = {**audit.card, 'source': {**audit.card['source'], 'name': '<script>'}}
     page = render_audit({**audit.to_dict(), 'card': card})
-    assert '5 checks: 1 above the limit; 4 nothing found.' in page and '<script>' not in page
+    assert '6 checks: 1 above the limit; 5 nothing found.' in page and '<script>' not in page
 
 
 def test_a_release_alone_is_audited_by_its_card_and_nearest_codewords(graph, dataset, tmp_path):

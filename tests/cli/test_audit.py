@@ -78,7 +78,8 @@ def test_without_the_groups_it_ends_with_three(made, tmp_path, capsys):
     shown = capsys.readouterr().out
     for name in ('Size of groups', 'Codewords are means', 'Statements of the card'):
         assert f'not checked  {name}: The cluster assignment' in shown
-    assert '4 checks: 4 not checked.' in shown  # the support of paths, too
+    # The support of paths is not checked, either. The degrees need no groups.
+    assert '5 checks: 4 not checked; 1 nothing found.' in shown
     assert audit(release, tmp_path, *checks, '--allow-unchecked') == 0
     assert audit(release, tmp_path, '--checks', 'closest') == 0  # asked for
 

@@ -8,7 +8,7 @@ from torch_geometric.loader import NeighborLoader
 
 from tests.helpers.builds import builds, plain, promised
 from tests.helpers.graphs import random_graph
-from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt import FitConfig, KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
 from torch_geometric_cgt.errors import NotEnoughMemoryError, NotWritableError
@@ -51,20 +51,22 @@ def test_codebook_rows_are_protected_as_the_card_says(graph, cached):
 
 
 def test_same_seed_same_bytes(graph, quick, finished_build):
-    dataset, files = SyntheticCGTDataset(graph, **quick), []
+    SyntheticCGTDataset(graph, **quick)
+    files = []
     for root in (finished_build, quick['root']):
         (folder,) = builds(root)
         files.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert files[0] == files[1] and len(files[0]) == 5
-    other = SyntheticCGTDataset(graph, **quick, seed=1)
-    assert not torch.equal(other.tokens, dataset.tokens)
+    tokens = [SyntheticCGTDataset(graph, **plain(quick), seed=seed).tokens for seed in (0, 1)]
+    assert not torch.equal(*tokens)
 
 
 def test_second_construction_loads_without_training(graph, quick, monkeypatch):
-    first = SyntheticCGTDataset(graph, **quick)
+    arguments = plain(quick)
+    first = SyntheticCGTDataset(graph, **arguments)
     monkeypatch.setattr(synthetic, 'build', lambda *_: pytest.fail('trained again'))
     started = time.monotonic()
-    second = SyntheticCGTDataset(graph.clone(), **quick)
+    second = SyntheticCGTDataset(graph.clone(), **arguments)
     assert time.monotonic() - started < 2
     assert torch.equal(first[0].x, second[0].x)
     y = torch.tensor([0, 1, 2])
@@ -87,16 +89,17 @@ def test_force_reload_trains_again(graph, quick, monkeypatch):
 def test_num_samples_and_splits_of_the_source(graph, quick):
     graph.train_mask = torch.arange(120) < 30
     graph.test_mask = torch.arange(120) >= 90
-    dataset = SyntheticCGTDataset(graph, **quick, num_samples=1000)
+    graph.y[40:60] = -1
+    dataset = SyntheticCGTDataset(graph, **quick, num_samples=300)
     data = dataset[0]
-    assert int(data.root_mask.sum()) == 1000
-    assert int(data.train_mask.sum()) == int(data.test_mask.sum()) == 250
+    assert int(data.root_mask.sum()) == 300
+    assert int(data.train_mask.sum()) == int(data.test_mask.sum()) == 90
     assert not data.val_mask.any()
 
 
 def test_unlabelled_nodes_are_no_roots(graph, quick):
     graph.y[:20] = -1
-    dataset = SyntheticCGTDataset(graph, **quick)
+    dataset = SyntheticCGTDataset(graph, **plain(quick))
     assert len(dataset.tokens) == 100 and dataset.cluster.numel() == 120
 
 
@@ -114,7 +117,8 @@ def test_labels_follow_the_histogram_of_their_split():
 def test_any_depth_on_a_directed_graph_with_loops_and_isolated_nodes(quick, fan_outs):
     graph = random_graph(num_nodes=60, num_edges=40)
     graph.edge_index = torch.cat([torch.randint(30, (2, 60)), torch.arange(30).repeat(2, 1)], dim=1)
-    dataset = SyntheticCGTDataset(graph, **{**quick, 'num_neighbors': fan_outs})
+    arguments = promised({**quick, 'num_neighbors': fan_outs}, task_weight=0.0)
+    dataset = SyntheticCGTDataset(graph, **arguments)
     assert dataset.tokens.size(1) == TreeShape.of(fan_outs).num_slots
     assert int(dataset[0].depth.max()) <= len(fan_outs)
 
@@ -122,9 +126,10 @@ def test_any_depth_on_a_directed_graph_with_loops_and_isolated_nodes(quick, fan_
 def test_a_pyg_dataset_as_source(tmp_path):
     dataset = SyntheticCGTDataset(
         Digits(),
+        privacy=KAnonymity(30, task_weight=0.0),
         root=tmp_path,
         log=False,
-        generator={'hidden_channels': 16, 'num_layers': 1},
+        generator={'hidden_channels': 16, 'num_layers': 1, 'num_scenes': 0},
         fit=FitConfig(epochs=1),
     )
     assert dataset.card['source'] == {
@@ -151,7 +156,8 @@ def test_sparse_features(quick):
 
 
 def test_l_and_task_weight_are_stated_in_the_card(graph, quick):
-    dataset = SyntheticCGTDataset(graph, **promised(quick, l=2, task_weight=0.5))
+    arguments = promised(plain(quick) | {'k': 10}, l=2, task_weight=0.5)
+    dataset = SyntheticCGTDataset(graph, **arguments)
     assert dataset.privacy.l_reached >= 2 and dataset.privacy.homogeneous == 0
     assert dataset.privacy.task_weight == 0.5
     assert 'at least 2 distinct labels' in ' '.join(dataset.privacy.guaranteed)
@@ -209,7 +215,7 @@ def test_progress_names_the_phases(graph, quick, capsys):
     shown = capsys.readouterr().err
     phases = ['quantize', 'encode', 'fit', 'match views', 'sample']
     assert all(phase in shown for phase in phases)
-    SyntheticCGTDataset(graph, **{**quick, 'seed': 5})
+    SyntheticCGTDataset(graph, **plain(quick))
     assert capsys.readouterr().err == ''
 
 

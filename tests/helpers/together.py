@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from tests.helpers.builds import plain
 from tests.helpers.graphs import random_graph
 from tests.helpers.several import arguments
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
@@ -22,7 +23,7 @@ def main(root: Path, num_builds: int) -> None:
         if child == 0:
             os.close(start)
             os.read(ready, 1)  # returns in all of them when the parent closes its end
-            options = {**arguments(root), **QUICK, 'force_reload': True, 'log': False}
+            options = {**plain(arguments(root)), **QUICK, 'force_reload': True, 'log': False}
             dataset = SyntheticCGTDataset(random_graph(), **options)
             torch.save(dataset.tokens, root.parent / f'{i}.pt')
             os._exit(0)

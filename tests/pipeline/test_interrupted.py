@@ -30,24 +30,28 @@ def content(folder) -> dict:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize('phase', ['fit', 'match_views', 'write_trees', 'write'])
-def test_an_interrupted_build_goes_on_where_it_stopped(
-    graph, quick, finished_build, monkeypatch, phase
-):
+def test_an_interrupted_build_goes_on_where_it_stopped(graph, quick, finished_build, monkeypatch):
+    """One build is interrupted in one phase after the other."""
     (whole,) = builds(finished_build)
-    with monkeypatch.context() as patch:
-        if phase == 'write':
-            patch.setattr(cache, 'write_sealed_json', interrupted_write)
-        else:
-            patch.setattr(KAnonymousPipeline, phase, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            SyntheticCGTDataset(graph, **quick)
-    (work,) = builds(quick['root'])  # nothing half-written
-    assert work.name == f'{whole.name}.fit'
-    with monkeypatch.context() as patch:
-        patch.setattr(KAnonymousPipeline, 'quantize', lambda *_: pytest.fail('quantized again'))
-        if phase != 'fit':
-            patch.setattr(fit_module, 'train_step', lambda *_: pytest.fail('trained again'))
+    phases = {
+        'fit': (KAnonymousPipeline, 'quantize'),
+        'match_views': (fit_module, 'train_step'),
+        'write_trees': (KAnonymousPipeline, 'match_views'),
+        'write': None,
+    }
+    with monkeypatch.context() as finished:
+        for phase, done in phases.items():
+            with monkeypatch.context() as patch:
+                if phase == 'write':
+                    patch.setattr(cache, 'write_sealed_json', interrupted_write)
+                else:
+                    patch.setattr(KAnonymousPipeline, phase, interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    SyntheticCGTDataset(graph, **quick)
+            (work,) = builds(quick['root'])  # nothing half-written
+            assert work.name == f'{whole.name}.fit'
+            if done is not None:
+                finished.setattr(*done, lambda *_, phase=phase: pytest.fail(f'before {phase}'))
         SyntheticCGTDataset(graph, **quick)
     (folder,) = builds(quick['root'])
     assert folder.name == whole.name and content(folder) == content(whole)

@@ -9,6 +9,7 @@ import torch
 from torch_geometric import transforms as T
 from torch_geometric.data import Data, HeteroData, TemporalData
 
+from tests.helpers.builds import plain
 from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.data import split_of
@@ -219,7 +220,7 @@ def test_nothing_is_lost_of_an_ordinary_graph():
 def test_what_is_lost_is_warned_of_once_and_on_the_card(quick, tmp_path):
     data = changed(pos=LOST['pos'], time=LOST['time'])
     with pytest.warns(UserWarning) as caught:
-        dataset = SyntheticCGTDataset(data, **quick)
+        dataset = SyntheticCGTDataset(data, **plain(quick))
     texts = [str(each.message) for each in caught if 'not carried over' in str(each.message)]
     assert len(texts) == 1 and "'pos', 'time'" in texts[0]
     assert caught[0].filename == __file__  # it points to the user's line

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from torch_geometric_cgt.errors import AnonymityError
 from torch_geometric_cgt.quantizer import ConstrainedKMeans, FlowKMeans, PrivateKMeans, Quantizer
-from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer, check_counts
+from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer, check_counts, verify_sizes
 
 SMALL = {
     FlowKMeans: {'n_clusters': 3, 'size_min': 10, 'callback': print},
@@ -244,3 +244,10 @@ def test_sizes_over_all_processes_are_checked():
         check_counts(torch.tensor([5, 6]), 11, 6)
     with pytest.raises(AnonymityError, match=r'not all of 12 rows have a cluster \(11 have one\)'):
         check_counts(torch.tensor([5, 6]), 12, 5)
+
+
+def test_a_clustering_below_k_is_never_released():
+    with pytest.raises(AnonymityError, match='1 of 2 clusters have fewer than 3'):
+        verify_sizes(torch.tensor([0, 0, 0, 1, 1]), 2, 3)
+    with pytest.raises(AnonymityError):
+        verify_sizes(torch.tensor([0, 0, 2]), 2, 1)

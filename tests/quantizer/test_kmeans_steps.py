@@ -12,7 +12,6 @@ from torch_geometric_cgt.quantizer.kmeans_steps import (
     assign_greedily,
     assign_recursively,
     nearest_center,
-    proximity_order,
     squared_distance,
 )
 
@@ -94,23 +93,6 @@ def test_nearest_center_takes_the_type_of_the_rows():
     for dtype in (torch.float16, torch.float32, torch.float64, torch.int64):
         for other in (torch.float32, torch.float64):
             assert nearest_center(x.to(dtype), centers.to(other)).tolist() == [0, 1]
-
-
-@pytest.mark.parametrize('num_points', [0, 1, 7, 9, 1000])
-def test_every_point_once(num_points):
-    points = torch.randn(num_points, 3, generator=torch.Generator().manual_seed(0))
-    assert sorted(proximity_order(points).tolist()) == list(range(num_points))
-
-
-def test_consecutive_points_are_near():
-    points = torch.randn(1024, 2, generator=torch.Generator().manual_seed(0))
-    cells = points[proximity_order(points)].view(32, 32, 2)
-    within = float(cells.var(dim=1).sum(dim=1).mean())
-    assert within < 0.15 * float(points.var(dim=0).sum())
-
-
-def test_equal_points_do_not_matter():
-    assert sorted(proximity_order(torch.ones(100, 2)).tolist()) == list(range(100))
 
 
 def best_by_trying_all(clusters, costs, num_clusters, size_min):

@@ -8,11 +8,10 @@ from torch_geometric.data import Data
 
 from tests.helpers.graphs import random_graph
 from torch_geometric_cgt import Quantize
-from torch_geometric_cgt.errors import AnonymityError, BudgetError, SourceError
+from torch_geometric_cgt.errors import BudgetError, SourceError
 from torch_geometric_cgt.privacy import Ledger
 from torch_geometric_cgt.quantizer import FlowKMeans
 from torch_geometric_cgt.quantizer.private_kmeans_plan import STAGES
-from torch_geometric_cgt.transforms.quantize import verify_sizes
 from torch_geometric_cgt.transforms.task_weight import WEIGHTS
 
 
@@ -76,13 +75,6 @@ def test_negative_features_are_fine():
 def test_same_seed_same_clusters(graph):
     runs = [Quantize(k=10, seed=seed)(graph).cluster for seed in [0, 0]]
     assert torch.equal(*runs)
-
-
-def test_a_clustering_below_k_is_never_released():
-    with pytest.raises(AnonymityError, match='1 of 2 clusters have fewer than 3'):
-        verify_sizes(torch.tensor([0, 0, 0, 1, 1]), 2, 3)
-    with pytest.raises(AnonymityError):
-        verify_sizes(torch.tensor([0, 0, 2]), 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -237,3 +237,13 @@ def check_diversity(y: Tensor | None, min_labels: int | None) -> None:
             f"'min_labels' must not exceed the number of distinct labels in 'y', "
             f"{distinct} (got {min_labels}): lower 'min_labels'"
         )
+
+
+def verify_sizes(cluster: Tensor, num_clusters: int, k: int) -> None:
+    r"""Raises an error if a cluster has fewer than :math:`k` members."""
+    sizes = torch.bincount(cluster, minlength=num_clusters)
+    if sizes.numel() != num_clusters or int(sizes.min()) < k:
+        raise AnonymityError(
+            f'{int((sizes < k).sum())} of {sizes.numel()} clusters have fewer than {k} '
+            f'members (the smallest has {int(sizes.min())})'
+        )

@@ -20,8 +20,6 @@ from torch_geometric_cgt.utils.rows import (
     work_dtype,
 )
 
-LEAF_SIZE = 8  # So few centres are not ordered any further.
-POWER_ITERATIONS = 5  # Any direction of large variance will do.
 NUM_PARTS = 32  # Parts per split: few enough to be quick, enough to follow the shape of the data.
 SAMPLE_ROWS = 256 * NUM_PARTS  # Enough rows to place the parts; all rows are then assigned.
 # The flow solver takes integers. The difference between the cheapest and the dearest choice has
@@ -169,34 +167,6 @@ def nearest_center(x: Tensor, centers: Tensor) -> Tensor:
             dist = length - 2 * torch.sparse.mm(rows, centers.t().contiguous())
         nearest.append(dist.argmin(dim=1))
     return torch.cat(nearest)
-
-
-def proximity_order(centers: Tensor) -> Tensor:
-    r"""Orders points such that any run of consecutive points is a compact group.
-
-    The points are halved recursively along a direction of large variance.
-
-    Args:
-        centers (torch.Tensor): The points, ``[m, D]``.
-
-    Returns:
-        The indices of the points in their new order, ``[m]``.
-    """
-    done, todo = [], [torch.arange(centers.size(0))]
-    while todo:
-        part = todo.pop()
-        if part.numel() <= LEAF_SIZE:
-            done.append(part)
-            continue
-        points = centers[part] - centers[part].mean(dim=0)
-        direction = points[points.square().sum(dim=1).argmax()]
-        for _ in range(POWER_ITERATIONS):
-            direction = points.t() @ (points @ direction)
-            direction = direction / direction.norm().clamp(min=1e-12)
-        ranked = part[(points @ direction).argsort(stable=True)]
-        half = part.numel() // 2
-        todo += [ranked[half:], ranked[:half]]  # The first half is visited first.
-    return torch.cat(done) if done else torch.arange(0)
 
 
 def assign_recursively(

@@ -25,7 +25,7 @@ from torch_geometric_cgt.quantizer import (
     label_homogeneity,
     reduce_features,
 )
-from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
+from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer, verify_sizes
 from torch_geometric_cgt.quantizer.feature_space import (
     center_and_scale,
     is_bag_of_words,
@@ -33,12 +33,11 @@ from torch_geometric_cgt.quantizer.feature_space import (
     task_space,
     tf_idf,
 )
-from torch_geometric_cgt.quantizer.kmeans_steps import proximity_order
 from torch_geometric_cgt.transforms.task_trials import TrialClusterings, sharing
 from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
 from torch_geometric_cgt.utils.checks import check_integer, check_memory
 from torch_geometric_cgt.utils.distributed import World
-from torch_geometric_cgt.utils.rows import block_of
+from torch_geometric_cgt.utils.rows import block_of, proximity_order
 from torch_geometric_cgt.utils.scratch import Scratch
 
 METHODS = ('kmeans', 'exact', 'dp')
@@ -366,16 +365,6 @@ def train_mask_of(data: Data) -> Tensor | None:
     if mask is None or mask.shape != (data.num_nodes,):
         return None
     return mask.cpu().bool()
-
-
-def verify_sizes(cluster: Tensor, num_clusters: int, k: int) -> None:
-    r"""Raises an error if a cluster has fewer than :math:`k` members."""
-    sizes = torch.bincount(cluster, minlength=num_clusters)
-    if sizes.numel() != num_clusters or int(sizes.min()) < k:
-        raise AnonymityError(
-            f'{int((sizes < k).sum())} of {sizes.numel()} clusters have fewer than {k} '
-            f'members (the smallest has {int(sizes.min())})'
-        )
 
 
 def _check_private(
