@@ -66,7 +66,7 @@ NOTES = {
     'link_pred': 'On trees, `RandomLinkSplit` becomes `TreeLinkSplit`. Links of a release are '
     'between tokens, which many nodes share. The joined graph has the stock `RandomLinkSplit`.',
     'autoencoder': 'As `link_pred`; the script samples negative training pairs among all nodes.',
-    'infomax': 'On trees, most nodes are leaves, and a leaf looks the same with permuted features.',
+    'infomax': 'Also has `T.ToUndirected()`.',
     **dict.fromkeys(
         ('tagcn', 'arma', 'gcn2', 'mixhop'),
         'Has `T.ToUndirected()`, which changes neither the source nor the joined graph, see '
@@ -146,6 +146,7 @@ def page(cells: list[dict]) -> str:
         '',
         f'All scripts ran on one build of the release (digest `{" ".join(digests) or "-"}`)'
         + (', scores with a star on an earlier one of the same settings.' if _star(cells) else '.'),
+        'A dash: not measured since the script was changed.',
         f'`make scripts` runs them in {minutes:.0f} minutes of processor, without the build. It',
         'goes on where it was stopped, and `make scripts ANEW=--anew` measures all of them again.',
         '',
