@@ -24,6 +24,7 @@ class JoinedGraph(InMemoryDataset):
         super().__init__(None, transform)
         self.declared_classes = num_classes
         self.data, self.slices = self.collate([data])
+        self.size_of_graph = data.num_nodes, data.num_edges
 
     @property
     def num_classes(self) -> int:
@@ -31,4 +32,5 @@ class JoinedGraph(InMemoryDataset):
         return self.declared_classes
 
     def __repr__(self) -> str:
-        return f'{self.__class__.__name__}({self._data.num_nodes}, edges={self._data.num_edges})'
+        num_nodes, num_edges = self.size_of_graph
+        return f'{self.__class__.__name__}({num_nodes}, edges={num_edges})'
