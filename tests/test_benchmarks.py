@@ -160,6 +160,11 @@ def test_tables_of_joined_trees_mark_the_closest_substitute(to_graph):
     assert '| GCN | 0.900 | **0.860** | 0.970 |' in lines
     assert lines[-1] == '| Mean gap of the four GNNs | 0.000 | **0.040** | 0.070 |'
     assert '10 nodes, seeds 0, 1.' in to_graph.page(cells)
+    plain = cell('without profile', 0, 0.8, 0.9)  # exact, but shown for comparison only
+    lines = to_graph.table([*cells, plain])
+    assert '| GCN | 0.900 | **0.860** | 0.970 | 0.900 |' in lines
+    alone = to_graph.table([c for c in cells if c['kind'] != 'joined'] + [plain])
+    assert '| GCN | 0.900 | 0.970 | **0.900** |' in alone
 
 
 def test_the_page_of_joined_trees_is_that_of_the_recorded_cells(to_graph):

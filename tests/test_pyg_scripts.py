@@ -52,15 +52,26 @@ def test_a_script_runs_on_a_release(name, release, scripts, capsys):
         with pytest.raises(ImportError, match='pyg-lib'):  # without a native extension
             script.main(['--release', release, '--epochs', '1'])
         return
-    score = script.main(['--release', release, '--epochs', '2'])
-    assert 0 <= score <= 1
-    assert capsys.readouterr().out.endswith(f': {score:.4f}\n')
+    for form in ([], ['--joined']):
+        score = script.main(['--release', release, *form, '--epochs', '2'])
+        assert 0 <= score <= 1
+        assert capsys.readouterr().out.endswith(f': {score:.4f}\n')
+
+
+@pytest.mark.filterwarnings('ignore')
+@pytest.mark.parametrize('name', sorted(set(NAMES) - {'node2vec'}))
+def test_a_script_learns_on_its_source(name, scripts, capsys):
+    if name.startswith('lightning'):
+        pytest.importorskip('pytorch_lightning', reason="needs the extra 'lightning'")
+    score = load(FOLDER / f'{name}.py').main(['--source', 'tests.helpers.graphs:paper_graph'])
+    bar = 0.63 if name == 'link_pred' else 0.7  # chance is 0.33 for labels and 0.5 for links
+    assert score > bar
 
 
 @pytest.mark.parametrize('name', NAMES)
 def test_one_line_opens_the_dataset(name):
     text = (FOLDER / f'{name}.py').read_text()
-    assert len(re.findall(r'open_dataset\(args', text)) == 1
+    assert len(re.findall(r'open_dataset\(\s*args', text)) == 1
     assert 'release' not in re.sub(r'^r""".*?"""', '', text, flags=re.S)  # nothing else knows
 
 
@@ -69,12 +80,14 @@ def test_every_script_is_in_the_table(runner):
     cell = {'source': 'Cora', 'seed': 0, 'metric': 'test accuracy'}
     cells = [
         {'script': 'gcn', 'side': side, 'score': score, **cell}
-        for side, score in [('source', 0.8), ('source', 0.9), ('release', 0.75)]
+        for side, score in [('source', 0.8), ('source', 0.9), ('release', 0.75), ('joined', 0.7)]
     ]
     page = runner.page([*cells, {'script': 'node2vec', 'side': 'source', 'error': 'no walks'}])
     row = next(line for line in page.splitlines() if 'pyg/gcn.py' in line)
-    assert row.endswith('| test accuracy | 1 | 0.850 | 0.750 |')
-    assert '`no walks`' in page
+    assert row.endswith('| test accuracy | 1 | 0.850 | 0.750 | 0.700 |')
+    row = next(line for line in page.splitlines() if 'pyg/node2vec.py' in line)
+    assert row.endswith('| - | 1 | not run | - | - |') and '`no walks`' in page
+    assert page.count('`tagcn`, `arma`, `gcn2`, `mixhop`: Has') == 1  # one note for all of them
 
 
 @pytest.mark.slow
@@ -98,9 +111,13 @@ def test_rows_of_two_releases_are_not_mixed(runner, release):
     with pytest.raises(SystemExit, match='2 releases'):
         runner.page([{**own, 'digest': digest}, other])
     assert f'`{digest}`' in runner.page([{**own, 'digest': digest}])
-    older = runner.page([own])
-    assert 'before rows had the digest' in older
-    assert 'one build' not in older and 'minutes of processor' not in older
+    earlier = {**other, 'earlier': True, 'score': 0.25}
+    runner.check_release([{**own, 'digest': digest}, earlier], digest)
+    page = runner.page([{**own, 'digest': digest}, earlier])
+    assert '| 0.250* |' in page and 'with a star on an earlier one' in page
+    again = {**other, 'digest': digest, 'score': 0.75}
+    page = runner.page([{**own, 'digest': digest}, earlier, again])
+    assert '| 0.750 |' in page and '0.250' not in page  # the new row takes its place
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ class ARMA(nn.Module):
 
 def main(argv: Sequence[str] | None = None) -> float:
     args = arguments(argv, epochs=60)
-    dataset = open_dataset(args, T.NormalizeFeatures())
+    dataset = open_dataset(args, T.Compose([T.NormalizeFeatures(), T.ToUndirected()]))
     model = ARMA(dataset.num_features, 16, dataset.num_classes)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     return report(train(model, dataset[0], optimizer, args.epochs))

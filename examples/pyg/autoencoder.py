@@ -24,7 +24,7 @@ class Encoder(nn.Module):
 
 
 def main(argv: Sequence[str] | None = None) -> float:
-    args = arguments(argv, epochs=60)
+    args = arguments(argv, epochs=200)
     split = T.RandomLinkSplit(
         num_val=0.05,
         num_test=0.1,

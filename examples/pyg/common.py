@@ -19,6 +19,7 @@ def arguments(argv: Sequence[str] | None, epochs: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument('--source', default='Cora', help='the name of a source graph')
     parser.add_argument('--release', help='the folder of a release, instead of a source')
+    parser.add_argument('--joined', action='store_true', help='its trees, joined into one graph')
     parser.add_argument('--epochs', type=int, default=epochs)
     parser.add_argument('--seed', type=int, default=0)
     args = parser.parse_args(argv)
@@ -27,7 +28,9 @@ def arguments(argv: Sequence[str] | None, epochs: int) -> argparse.Namespace:
 
 
 def open_dataset(args: argparse.Namespace, transform: Callable | None = None) -> Dataset:
-    r"""The source or the release: the scripts differ in nothing else."""
+    r"""The source, the release or its joined graph: the scripts differ in nothing else."""
+    if args.release and args.joined:
+        return SyntheticCGTDataset.load(args.release).joined(transform)
     if args.release:
         return SyntheticCGTDataset.load(args.release, transform=transform)
     dataset = load_source(args.source)

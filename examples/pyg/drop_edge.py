@@ -27,7 +27,7 @@ class DropEdgeGCN(nn.Module):
 
 
 def main(argv: Sequence[str] | None = None) -> float:
-    args = arguments(argv, epochs=60)
+    args = arguments(argv, epochs=200)
     split = T.RandomNodeSplit('train_rest', num_val=0.1, num_test=0.4)
     dataset = open_dataset(args, T.Compose([T.NormalizeFeatures(), split]))
     model = DropEdgeGCN(dataset.num_features, dataset.num_classes)

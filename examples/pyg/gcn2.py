@@ -31,10 +31,10 @@ class GCN2(nn.Module):
 
 
 def main(argv: Sequence[str] | None = None) -> float:
-    args = arguments(argv, epochs=50)
+    args = arguments(argv, epochs=100)
     # Without torch-sparse, `adj_t` is a sparse tensor of torch.
-    steps = [T.NormalizeFeatures(), T.GCNNorm(), T.ToSparseTensor(attr='edge_weight')]
-    dataset = open_dataset(args, T.Compose(steps))
+    steps = [T.GCNNorm(), T.ToSparseTensor(attr='edge_weight')]
+    dataset = open_dataset(args, T.Compose([T.NormalizeFeatures(), T.ToUndirected(), *steps]))
     model = GCN2(dataset.num_features, 64, dataset.num_classes, layers=16)
     optimizer = torch.optim.Adam(
         [

@@ -26,8 +26,8 @@ def corrupted(x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def main(argv: Sequence[str] | None = None) -> float:
-    args = arguments(argv, epochs=30)
-    dataset = open_dataset(args, T.NormalizeFeatures())
+    args = arguments(argv, epochs=100)
+    dataset = open_dataset(args, T.ToUndirected())
     data = dataset[0]
     model = DeepGraphInfomax(
         hidden_channels=128,

@@ -26,7 +26,7 @@ class TAGCN(nn.Module):
 
 def main(argv: Sequence[str] | None = None) -> float:
     args = arguments(argv, epochs=40)
-    dataset = open_dataset(args, T.NormalizeFeatures())
+    dataset = open_dataset(args, T.Compose([T.NormalizeFeatures(), T.ToUndirected()]))
     model = TAGCN(dataset.num_features, dataset.num_classes)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     return report(train(model, dataset[0], optimizer, args.epochs))

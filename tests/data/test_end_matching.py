@@ -53,6 +53,21 @@ def test_an_end_that_cannot_be_joined_stays_free():
     assert matching.edges.tolist() == [1] and int(matching.is_free.sum()) == 2
 
 
+def test_the_end_that_asked_for_an_edge_is_one_of_its_ends():
+    owner = [node for node in range(20) for _ in range(3)]
+    ends = ends_of(owner, [0] * 60, [0] * 60)
+    for share in (0.0, 0.5):
+        matching = matched(ends, 20, share)
+        edges, asked = matching.edge_index(), matching.asking_end()
+        near = ends.owner[asked]
+        assert ((near == edges[0]) | (near == edges[1])).all()
+        pairs = [tuple(sorted(pair)) for pair in edges.t().tolist()]
+        by_pair = dict(zip(pairs, asked.tolist(), strict=True))
+        assert len(set(by_pair.values())) == len(by_pair) > 20  # each edge has an end of its own
+        assert [by_pair[pair] for pair in pairs] == asked.tolist()  # in both directions
+        assert not matching.is_free[asked].any()
+
+
 def test_ends_that_are_kept_back_close_triangles():
     # 60 nodes of one kind, of degree four.
     owner = [node for node in range(60) for _ in range(4)]

@@ -11,6 +11,8 @@ from torch_geometric.utils import degree, to_undirected
 
 from tests.helpers.trees import random_tokens
 from torch_geometric_cgt.data import (
+    EdgeForm,
+    EdgeValues,
     GraphProfile,
     InNeighbors,
     TokenTrees,
@@ -69,6 +71,34 @@ def test_roots_that_ask_for_each_other_are_joined():
     assert torch.equal(data.x, codebook(4)[data.token])
     assert data.train_mask.tolist() == [True, False, True, True]
     assert data.val_mask.tolist() == [False, True, True, False]
+
+
+def with_values(trees: TokenTrees, values, table) -> TokenTrees:
+    """Trees whose edges have the given edge token by slot, in which -1 is null."""
+    token = torch.tensor(values)
+    token = token.masked_fill(token < 0, len(table))
+    table = EdgeValues(torch.tensor(table, dtype=torch.float64), EdgeForm('float32', 'int64'))
+    return replace(trees, edge_tokens=token, edge_values=table)
+
+
+def test_an_edge_has_the_value_of_the_tree_edge_that_asked_for_it():
+    # Tree 0 asks for tree 1 (token 1) by its second child, and for tree 2 by its first one.
+    tokens = [[0, 2, 1, 0, -1, 0, -1], [1, 0, -1, 2, 1, -1, -1], [2, 0, -1, 2, 1, -1, -1]]
+    values = [[-1, 0, 1, 3, -1, 3, -1], [-1, 1, -1, 3, 3, -1, -1], [-1, 2, -1, 3, 3, -1, -1]]
+    table = [[0.5, 10], [1.5, 11], [2.5, 12], [9.5, 19]]  # the last one is of grandchildren
+    trees = forest(tokens, [2, 2], 3)
+    found = set()
+    for seed in range(20):
+        data = join_trees(with_values(trees, values, table), codebook(3), seed)
+        assert torch.equal(data.edge_index, join_trees(trees, codebook(3), seed).edge_index)
+        ends = [tuple(edge) for edge in data.edge_index.t().tolist()]
+        weight = dict(zip(ends, data.edge_weight.tolist(), strict=True))
+        assert data.edge_attr.tolist() == [int(9.5 + w) for w in data.edge_weight.tolist()]
+        assert all(weight[a, b] == weight[b, a] for a, b in weight)  # one value per edge
+        assert weight[0, 1] == 1.5 and weight[0, 2] in (0.5, 2.5)
+        found.add(weight[0, 2])
+    assert found == {0.5, 2.5}  # each of the two roots has asked
+    assert data.is_edge_attr('edge_weight') and 'edge_weight' not in join_trees(trees, codebook(3))
 
 
 def test_of_several_candidates_the_one_with_the_asked_number_of_neighbours_is_taken():

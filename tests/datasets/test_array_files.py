@@ -149,6 +149,13 @@ def test_damaged_files(tmp_path, content):
             read(tmp_path / name)
 
 
+def test_text_with_the_name_of_a_graph(tmp_path):
+    for name, advice in (('g.pt', r'torch\.save\(data'), ('g.npz', r'numpy\.savez\(path')):
+        (tmp_path / name).write_text('hello')
+        with pytest.raises(SourceError, match=rf'{name}. is not a readable .*{advice}'):
+            open_source(str(tmp_path / name))
+
+
 def test_a_tensor_is_no_graph(tmp_path):
     torch.save(torch.ones(3), tmp_path / 'g.pt')
     with pytest.raises(SourceError, match="got 'Tensor'"):

@@ -89,6 +89,23 @@ def test_paths_are_those_of_the_build_or_the_release(dataset, tmp_path):
         loaded.split().processed_paths  # noqa: B018
 
 
+def test_the_joined_graph_is_a_dataset_of_pyg(dataset):
+    split = T.RandomLinkSplit(0.1, 0.2, is_undirected=True)
+    joined = dataset.joined(T.Compose([T.NormalizeFeatures(), split]), seed=3)
+    train, _, test = joined[0]
+    graph = dataset.to_graph(3)
+    assert len(joined) == 1 and torch.equal(joined._data.edge_index, graph.edge_index)
+    assert joined.num_features == 8 and joined.num_classes == dataset.num_classes
+    assert repr(joined) == f'JoinedGraph({graph.num_nodes}, edges={graph.num_edges})'
+    half = graph.num_edges // 2
+    assert train.num_edges == 2 * (half - int(0.1 * half) - int(0.2 * half))  # the stock split
+    assert test.edge_label_index.size(1) == 2 * int(0.2 * half)
+    few = dataset.joined()  # a label that no root has is still a class
+    few._data.y.zero_()
+    assert few.num_classes == dataset.num_classes == 3
+    assert torch.equal(dataset.joined(T.RandomNodeSplit(num_val=10, num_test=20))[0].y, graph.y)
+
+
 def test_pre_transform_is_applied_once(graph, cached):
     calls = []
 

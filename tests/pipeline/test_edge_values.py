@@ -116,10 +116,24 @@ def test_loaders_of_pyg_get_edge_values(valued):
             stores[0].get_tensor(attr)
 
 
-def test_one_graph_names_what_it_does_not_have(valued):
-    with pytest.warns(UserWarning, match="has no 'edge_weight' and 'edge_attr'"):
-        graph = valued.to_graph()
-    assert 'edge_weight' not in graph and 'edge_attr' not in graph
+def test_one_graph_has_values_of_the_trees(valued):
+    graph, data = valued.to_graph(), valued[0]
+    assert graph.validate() and graph.is_undirected()
+    assert graph.edge_attr.dtype == data.edge_attr.dtype and graph.edge_attr.size(1) == SIZE
+    # Every edge has the value of an edge from a child to one of its two nodes.
+    root = data.root_mask.nonzero().view(-1)
+    own = [set() for _ in root]
+    tree = torch.zeros(data.num_nodes, dtype=torch.long)
+    tree[root] = torch.arange(root.numel())
+    for (_, parent), weight in zip(data.edge_index.t(), data.edge_weight, strict=True):
+        if data.root_mask[parent]:
+            own[int(tree[parent])].add(float(weight))
+    for (a, b), weight in zip(graph.edge_index.t(), graph.edge_weight, strict=True):
+        assert float(weight) in own[int(a)] | own[int(b)]
+    assert len(graph.edge_weight.unique()) > 3
+
+
+def test_dense_batches_have_the_values_of_the_trees(valued):
     batch = next(iter(valued.dense_loader('all', batch_size=120)))
     assert torch.equal(
         batch.edge_weight[batch.edge_weight != 0].sort()[0], valued[0].edge_weight.sort()[0]

@@ -35,11 +35,14 @@ class EdgeEnds:
         owner (torch.Tensor): The node of each half, ``[E]``.
         own (dict[str, torch.Tensor]): The codes of that node by level, ``[E]``.
         wish (dict[str, torch.Tensor]): The codes of the other node, ``[E]``.
+        slot (torch.Tensor, optional): The slot of the child in the tree of
+            :obj:`owner` that the half asks for, ``[E]``. (default: :obj:`None`)
     """
 
     owner: Tensor
     own: dict[str, Tensor]
     wish: dict[str, Tensor]
+    slot: Tensor | None = None
 
     def __len__(self) -> int:
         return self.owner.numel()
@@ -93,7 +96,8 @@ def make_edge_ends(
     wish = _codes(
         child[owner, slot], group, label, size[owner, slot].clamp(max=seen), num_classes, seen
     )
-    return EdgeEnds(owner, {level: code[owner] for level, code in own.items()}, wish)
+    first = trees.shape.layer_slice(1).start
+    return EdgeEnds(owner, {level: code[owner] for level, code in own.items()}, wish, first + slot)
 
 
 def token_groups(codebook: Tensor, generator: torch.Generator) -> Tensor:

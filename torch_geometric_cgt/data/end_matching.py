@@ -37,6 +37,7 @@ class EndMatching:
         self.generator = generator
         self.is_free = torch.ones(len(ends), dtype=torch.bool)
         self.edges = ends.owner[:0]  # first node * num_nodes + second node, sorted
+        self.asking = ends.owner[:0]  # the end that asked for each edge
 
     def match(self, closing_share: float) -> None:
         r"""Pairs all ends that can be paired.
@@ -59,10 +60,20 @@ class EndMatching:
 
     def edge_index(self) -> Tensor:
         r"""The edges in both directions, sorted, ``[2, E]``."""
+        code = self._directed().sort().values
+        return torch.stack([code // self.num_nodes, code % self.num_nodes])
+
+    def asking_end(self) -> Tensor:
+        r"""The end that asked for each edge of :meth:`edge_index`, ``[E]``. It is the
+        same one in both directions.
+        """
+        return self.asking.repeat(2)[self._directed().argsort()]
+
+    def _directed(self) -> Tensor:
+        r"""The codes of the edges in one direction, then in the other one."""
         code = self.edges
         flipped = code % self.num_nodes * self.num_nodes + code // self.num_nodes
-        code = torch.cat([code, flipped]).sort().values
-        return torch.stack([code // self.num_nodes, code % self.num_nodes])
+        return torch.cat([code, flipped])
 
     def _pair(self, levels: tuple[tuple[str, str, int], ...]) -> None:
         for near, far, times in levels:
@@ -117,7 +128,9 @@ class EndMatching:
         return torch.searchsorted(node, torch.arange(self.num_nodes + 1)), neighbor
 
     def _add(self, a: Tensor, b: Tensor) -> None:
-        r"""Makes edges of pairs of ends, except for self-loops and repeated edges."""
+        r"""Makes edges of pairs of ends, except for self-loops and repeated edges. The
+        first end of each pair has asked for the edge.
+        """
         u, v = self.ends.owner[a], self.ends.owner[b]
         code = torch.minimum(u, v) * self.num_nodes + torch.maximum(u, v)
         code, order = code.sort(stable=True)
@@ -126,7 +139,8 @@ class EndMatching:
         new[1:] &= code[1:] != code[:-1]
         self.is_free[a[new]] = False
         self.is_free[b[new]] = False
-        self.edges = torch.cat([self.edges, code[new]]).sort().values
+        self.edges, order = torch.cat([self.edges, code[new]]).sort()
+        self.asking = torch.cat([self.asking, a[new]])[order]
 
 
 def pair_equal(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:

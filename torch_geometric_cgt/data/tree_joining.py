@@ -50,29 +50,43 @@ def join_trees(
         "build the dataset with a smaller 'num_samples'",
     )
     token = trees.tokens[:, 0].long()
-    data = Data(
-        x=codebook[token], edge_index=_edges(trees, codebook, seed, profile), y=trees.y.long()
-    )
+    edge_index, edge_tokens = _edges(trees, codebook, seed, profile)
+    data = Data(x=codebook[token], edge_index=edge_index, y=trees.y.long())
+    if trees.edge_values is not None and edge_tokens is not None:
+        data.update(trees.edge_values.take(edge_tokens))
     for name, mask in masks_of(trees.split).items():
         data[name] = mask
     data.token = token
     return data
 
 
-def _edges(trees: TokenTrees, codebook: Tensor, seed: int, profile: GraphProfile | None) -> Tensor:
-    def joined(root_weight: float) -> Tensor:
+def _edges(
+    trees: TokenTrees, codebook: Tensor, seed: int, profile: GraphProfile | None
+) -> tuple[Tensor, Tensor | None]:
+    r"""The edges in both directions, and the edge token of each, if the trees have edge values."""
+
+    def joined(root_weight: float) -> EndMatching:
         generator = seeded(seed, 'join')
         degree = sample_degrees(trees, generator, profile)
         ends = make_edge_ends(trees, codebook, degree, generator, root_weight)
         return _match(trees, ends, seed)
 
-    if profile is None or profile.homophily is None:
-        return joined(ROOT_WEIGHT)
-    # The homophily is nearly linear in the weight.
-    low, high = (_homophily(joined(weight), trees.y) for weight in (0.0, 1.0))
-    if high <= low:
-        return joined(ROOT_WEIGHT)
-    return joined(min(max((profile.homophily - low) / (high - low), 0.0), 1.0))
+    weight = ROOT_WEIGHT
+    if profile is not None and profile.homophily is not None:
+        # The homophily is nearly linear in the weight.
+        low, high = (_homophily(joined(end).edge_index(), trees.y) for end in (0.0, 1.0))
+        if high > low:
+            weight = min(max((profile.homophily - low) / (high - low), 0.0), 1.0)
+    matching = joined(weight)
+    return matching.edge_index(), _edge_tokens(trees, matching)
+
+
+def _edge_tokens(trees: TokenTrees, matching: EndMatching) -> Tensor | None:
+    r"""The edge token of each edge: that of the edge of a tree that asked for it."""
+    if trees.edge_tokens is None or matching.ends.slot is None:
+        return None
+    end = matching.asking_end()
+    return trees.edge_tokens[matching.ends.owner[end], matching.ends.slot[end]].long()
 
 
 def _homophily(edge_index: Tensor, y: Tensor) -> float:
@@ -80,23 +94,23 @@ def _homophily(edge_index: Tensor, y: Tensor) -> float:
     return float(equal.double().mean()) if equal.numel() else 0.0
 
 
-def _match(trees: TokenTrees, ends: EdgeEnds, seed: int) -> Tensor:
+def _match(trees: TokenTrees, ends: EdgeEnds, seed: int) -> EndMatching:
     r"""Pairs edge ends, with as many triangles as the trees show."""
 
-    def matched(closing_share: float) -> Tensor:
+    def matched(closing_share: float) -> EndMatching:
         matching = EndMatching(ends, len(trees), seeded(seed, 'match'))
         matching.match(closing_share)
-        return matching.edge_index()
+        return matching
 
     most = matched(CLOSING_SHARE)
     if trees.shape.depth == 1:
         return most
     token, wanted = trees.tokens[:, 0].long(), repeated_tokens(trees)
-    high = repeated_tokens_of_graph(most, token, seeded(seed, 'repeats'))
+    high = repeated_tokens_of_graph(most.edge_index(), token, seeded(seed, 'repeats'))
     if high <= wanted:
         return most
     least = matched(0.0)
-    low = repeated_tokens_of_graph(least, token, seeded(seed, 'repeats'))
+    low = repeated_tokens_of_graph(least.edge_index(), token, seeded(seed, 'repeats'))
     if low >= wanted:
         return least
     return matched(CLOSING_SHARE * (wanted - low) / (high - low))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import struct
 import zipfile
 from collections import defaultdict
 from pathlib import Path
@@ -65,6 +66,11 @@ def read_npz_graph(path: Path) -> tuple[Data, Reading]:
         path (Path): The file.
     """
     try:
+        if not zipfile.is_zipfile(path):
+            raise SourceError(
+                f"'{path}' is not a readable .npz file: write it with numpy.savez(path, x=..., "
+                f'edge_index=..., y=...)'
+            )
         with np.load(path, allow_pickle=False) as raw:
             arrays = {}
             for name in raw.files:
@@ -197,6 +203,10 @@ def read_pt_graph(path: Path) -> tuple[Any, Reading]:
             f"'{path}' holds more than tensors and a PyG 'Data' object{what}, and is not read "
             f"because it can run code. Where you trust the file, load it and save the 'Data' "
             f'object alone: torch.save(data, path)'
+        ) from error
+    except (LookupError, AssertionError, struct.error, OverflowError) as error:  # of other bytes
+        raise SourceError(
+            f"'{path}' is not a readable .pt file: write it with torch.save(data, path)"
         ) from error
     except (OSError, EOFError, RuntimeError, ValueError, AttributeError, TypeError) as error:
         reason = str(error).splitlines() or [repr(error)]

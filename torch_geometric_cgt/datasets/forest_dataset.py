@@ -3,7 +3,6 @@ r"""The views of a synthetic dataset: splits, statistics, one graph, compact fea
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,6 +24,7 @@ from torch_geometric_cgt.data import (
     root_nodes,
     split_of,
 )
+from torch_geometric_cgt.datasets.joined_graph import JoinedGraph
 from torch_geometric_cgt.release import Release
 from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.transforms import RootNodeSplit, TreeLinkSplit, forest_aware
@@ -95,23 +95,34 @@ class ForestDataset(Dataset):
         other as children, they become neighbours. Degrees and homophily are
         those of the :class:`~torch_geometric_cgt.data.GraphProfile` of the
         release. Without one, they are estimated from the trees, as triangles and
-        labels of neighbours always are. Edge values are not
-        carried over, because each belongs to an edge of a tree; a warning names
-        them.
+        labels of neighbours always are. An edge has the
+        :obj:`edge_weight` and the :obj:`edge_attr` of the edge of a tree that asked
+        for it, in both directions.
 
         Args:
             seed (int, optional): The same seed gives the same graph.
                 (default: :obj:`0`)
         """
-        if (values := self.release.trees.edge_values) is not None:
-            names = ' and '.join(f"'{name}'" for name in values.form.names)
-            warnings.warn(
-                f"The graph of 'to_graph()' has no {names}: the values of the release belong to "
-                f'edges of its trees, which dataset[0], loader() and dense_loader() have',
-                stacklevel=2,
-            )
         release = self.release
         return join_trees(release.trees, release.codebook, seed, release.profile)
+
+    def joined(self, transform: Callable | None = None, seed: int = 0) -> JoinedGraph:
+        r"""The graph of :meth:`to_graph` as a PyG dataset, for scripts that open a
+        dataset: it has :obj:`num_features`, :obj:`num_classes` and
+        :obj:`transform`.
+
+        .. code-block:: python
+
+            dataset = SyntheticCGTDataset.load('release').joined(T.NormalizeFeatures())
+
+        Args:
+            transform (callable, optional): Applied on every access. Random
+                splits of nodes and links are those of PyG: that of this dataset,
+                which is for a forest, is not used. (default: :obj:`None`)
+            seed (int, optional): The same seed gives the same graph.
+                (default: :obj:`0`)
+        """
+        return JoinedGraph(self.to_graph(seed), self.release.trees.num_classes, transform)
 
     def split(
         self,

@@ -292,6 +292,8 @@ def read_edges(
         f'{num_rows:,} rows, {direction}; {int(loop.sum()):,} self-loops removed, '
         f'{repeated:,} duplicates merged'
     )
+    if repeated and columns:
+        counts += ', their values averaged'
     return EdgeTable(
         edge_index,
         value[:, where[0]].contiguous() if where else None,
