@@ -20,7 +20,7 @@ from torch_geometric_cgt.utils.seeds import seeded
 ROOT = LAYER_NAMES[0]
 SCORE_DRAWS = 2  # draws of source trees whose scores are averaged
 MAX_ROUNDS = 3  # of the calibration of scores
-NUM_TREES, MAX_DRAWS = 5_000, 4  # that are selected per round, in this number of draws
+NUM_TREES, MAX_DRAWS = 5_000, 2  # that are selected per round, in this number of draws
 STEP = 0.7  # share of a gap that one round closes
 # Change of a score per change of the mean probability of the label: a first guess. The area under
 # the ROC curve, which is the score of two labels, changes faster than the accuracy.
