@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.helpers.view_trees import SIZE, pool_of, trees_with_signal
+from torch_geometric_cgt.models import view_calibration
 from torch_geometric_cgt.models.candidates import CandidatePool
 from torch_geometric_cgt.models.view_calibration import MAX_ROUNDS, Response, aim_of, match_views
 from torch_geometric_cgt.models.view_tilt import ViewTilt
@@ -96,3 +97,13 @@ def test_the_aim_is_half_way_to_quantized_features_but_for_the_root():
     original = [{'root': 0.7, '1 hop': 0.9}, {'root': 0.8, '1 hop': 0.8}]
     quantized = [{'root': 0.6, '1 hop': 0.75}, {'root': 0.6, '1 hop': 0.75}]
     assert aim_of(original, quantized) == pytest.approx({'root': 0.75, '1 hop': 0.8})
+
+
+def test_scores_of_a_tiny_release_are_not_calibrated(monkeypatch):
+    """They would be noise. Means are matched all the same."""
+    monkeypatch.setattr(view_calibration, 'network_scores', None)
+    real = [trees_with_signal(0.6, 0.3, seed=0, n=300)]
+    pool = pool_of(0.3, 0.45, groups=100)
+    tilt, match = match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool, True)
+    assert match.rounds == [] and match.aim == {} and 1 < match.effective < SIZE
+    assert tilt.weight.abs().sum() > 0

@@ -20,6 +20,7 @@ from torch_geometric_cgt.utils.seeds import seeded
 ROOT = LAYER_NAMES[0]
 SCORE_DRAWS = 2  # draws of source trees whose scores are averaged
 MAX_ROUNDS = 3  # of the calibration of scores
+MIN_GROUPS = 300  # of a pool: the scores of fewer trees are noise, and are not calibrated
 NUM_TREES, MAX_DRAWS = 5_000, 2  # that are selected per round, in this number of draws
 STEP = 0.7  # share of a gap that one round closes
 # Change of a score per change of the mean probability of the label: a first guess. The area under
@@ -95,7 +96,8 @@ def match_views(
 ) -> tuple[ViewTilt, ViewMatch]:
     r"""Learns which candidates to keep, so that views of generated trees are as
     in the source: first the means of statistics of its token trees, then the
-    scores of networks, see :meth:`aim_of`.
+    scores of networks, see :meth:`aim_of`. Where fewer than :obj:`MIN_GROUPS` trees
+    are wanted, scores vary by more than they would be corrected, and are left out.
 
     Args:
         real (list[TokenTrees]): Several draws of computation graphs of the same
@@ -111,11 +113,6 @@ def match_views(
             :obj:`MAX_ROUNDS` + 1 rounds of calibration. (default: :obj:`None`)
     """
     quantized = [trees.map_tokens(cluster, codebook.size(0)) for trees in real]
-    few = range(min(SCORE_DRAWS, len(real)))
-    aim = aim_of(
-        [network_scores(*used_tokens(real[draw], x), seed=draw) for draw in few],
-        [network_scores(quantized[draw], codebook, seed=draw) for draw in few],
-    )
     source = replace(
         quantized[0],
         tokens=torch.cat([trees.tokens for trees in quantized]),
@@ -125,6 +122,13 @@ def match_views(
     # All trees of a root are in one fold.
     fold = random_folds(len(real[0]), seeded(pool.seed, 'roots')).repeat(len(real))
     tilt = ViewTilt.fit(source, fold, probe_table(codebook), pool)
+    if pool.num_groups < MIN_GROUPS:
+        return tilt, ViewMatch(candidates=pool.size, effective=tilt.effective(pool))
+    few = range(min(SCORE_DRAWS, len(real)))
+    aim = aim_of(
+        [network_scores(*used_tokens(real[draw], x), seed=draw) for draw in few],
+        [network_scores(quantized[draw], codebook, seed=draw) for draw in few],
+    )
     return tilt, calibrate(tilt, aim, codebook, pool, is_release, callback)
 
 
@@ -208,8 +212,7 @@ def calibrate(
             start = _Round(tilt.weight, score, gap, error)
         tilt.weight, planned = _step(start, response.gain, made, tilt.scale, pool.size)
     tilt.weight, tilt.draw = best
-    chance = tilt.scores(made, pool.trees.y.long()).view(-1, pool.size).softmax(dim=1)
-    match.effective = float((1 / chance.square().sum(dim=1)).mean())
+    match.effective = tilt.effective(pool)
     return match
 
 

@@ -132,6 +132,12 @@ class ViewTilt:
             pool.choose(self.scores(found, pool.trees.y.long()), self.draw, shared)
         )
 
+    def effective(self, pool: CandidatePool) -> float:
+        r"""The effective number of candidates of a group, on average."""
+        score = self.scores(pool.statistics(self.statistics), pool.trees.y.long())
+        chance = score.view(-1, pool.size).softmax(dim=1)
+        return float((1 / chance.square().sum(dim=1)).mean())
+
     def scores(self, found: Statistics, y: Tensor) -> Tensor:
         r"""The logarithm of the weight of each tree, up to a constant, ``[n]``.
 
