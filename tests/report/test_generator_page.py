@@ -36,7 +36,8 @@ def test_each_generator_has_a_figure_with_all_graphs():
 
 def test_what_did_not_finish_is_named():
     lines = unfinished_of(compared())
-    assert lines[0] == 'VGAE on <b>: out of memory, after 1.0 minutes and 1.0 GiB.'
+    time = '1.0 minutes of processor time'
+    assert lines[0] == f'VGAE on <b>: out of memory, after {time} and 1.0 GiB.'
     assert lines[1].startswith('Broken on <b>: failed: MLP on its trees')
 
 

@@ -126,12 +126,16 @@ def unfinished_of(comparison: Mapping[str, Any]) -> list[str]:
         comparison (dict): As in :func:`write_comparison`.
     """
     return [
-        f'{column} on {graph["graph"]}: {status_text(found)}, after '
-        f'{found["seconds"] / 60:.1f} minutes and {found["peak_bytes"] / (1 << 30):.1f} GiB.'
+        f'{column} on {graph["graph"]}: {status_text(found)}, after {_time(found["seconds"])}'
+        f'{found["peak_bytes"] / (1 << 30):.1f} GiB.'
         for graph in comparison['graphs']
         for column, found in graph['columns'].items()
         if found.get('status', FINISHED) != FINISHED
     ]
+
+
+def _time(seconds: float | None) -> str:
+    return '' if seconds is None else f'{seconds / 60:.1f} minutes of processor time and '
 
 
 def sentences_of(comparison: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
