@@ -20,7 +20,8 @@ pytest.importorskip('matplotlib')
 def test_files_hold_the_tables(tmp_path):
     found = compared()
     paths = write_comparison(tmp_path, found)
-    assert [p.name for p in paths] == ['generators.json', 'generators.md', 'generators.html']
+    names = [f'generators.{ending}' for ending in ('json', 'md', 'html', 'png')]
+    assert [p.name for p in paths] == names and paths[3].read_bytes().startswith(b'\x89PNG')
     assert json.loads(paths[0].read_text()) == found
     assert '| CGT' in paths[1].read_text()
     page = paths[2].read_text()
