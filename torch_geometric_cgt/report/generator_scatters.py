@@ -76,7 +76,7 @@ def scatter_figure(comparison: Mapping[str, Any]) -> Figure | None:
                 style: Any = {'color': colors[graph['graph']], 'label': graph['graph']}
                 axes.scatter(list(original.values()), y, s=16, linewidths=0, alpha=0.8, **style)
         known = {dots.get_label(): dots for axes in grid.flat for dots in axes.collections}
-        style = {'loc': 'outside lower center', 'ncols': len(known), 'frameon': False}
+        style = {'loc': 'outside upper center', 'ncols': len(known), 'frameon': False}
         figure.legend(known.values(), known.keys(), **style)
         figure.supxlabel('score on the original')
         figure.supylabel('score on the generated graph')
