@@ -15,8 +15,10 @@ from tests.helpers.allowed_waits import ALLOWED, sites, table
 from tests.helpers.private_models import draw_trees
 from tests.helpers.rehearsal import DEVICE, DeviceTensor, Rehearsal, RehearsalError
 from torch_geometric_cgt import CGTGenerator
+from torch_geometric_cgt.baselines import BASELINES
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.data.dense_loader import DenseLoader
+from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.nn import (
     PPNP,
     AttentionConv,
@@ -33,6 +35,16 @@ from torch_geometric_cgt.training.dp_sgd import DPSGDConfig, fit_privately
 
 SHAPE = TreeShape.of([3, 2])
 NUM_TOKENS, NUM_CLASSES, NUM_TREES = 9, 3, 60
+SMALL = {
+    'GraphAF': {'hidden_channels': 8, 'num_steps': 4, 'batch_size': 30},
+    'Diffusion': {
+        'hidden_channels': 8,
+        'num_layers': 1,
+        'num_heads': 2,
+        'epochs': 2,
+        'batch_size': 30,
+    },
+}
 PACKAGE = 'torch_geometric_cgt'
 CONVS = {
     'GCN': lambda a, b: MeanConv(a, b),
@@ -72,6 +84,24 @@ def run_quantize(trees, device, cell_size=20):
     x = torch.randn(120, 3, generator=torch.Generator().manual_seed(0))
     clusters = FlowKMeans(24, 4, max_iter=2, cell_size=cell_size, device=str(device))
     return clusters.fit(x).labels_
+
+
+def run_baseline(trees, device, name):
+    """Four steps."""
+    tokens, y = trees
+    model = BASELINES[name](NUM_TOKENS, NUM_CLASSES, SHAPE.num_neighbors, **SMALL[name])
+    sizes = (NUM_TOKENS, NUM_CLASSES, SHAPE)
+    source = TreeSource(lambda rows, _: tokens[rows], y, torch.zeros_like(y), *sizes, scene=y)
+    model.fit(source, FitContext(device=torch.device(device), log=False))
+    return model
+
+
+def run_flow(trees, device):
+    return run_baseline(trees, device, 'GraphAF')
+
+
+def run_diffusion(trees, device):
+    return run_baseline(trees, device, 'Diffusion')
 
 
 def values(model):
@@ -127,6 +157,20 @@ def test_dp_sgd_waits_only_where_it_is_allowed(trees):
         found.append(values(model))
         assert set(rehearsal.waits()) == (sites('dp_sgd') if device == DEVICE else set())
     assert all(map(torch.allclose, *found))
+
+
+@pytest.mark.parametrize(
+    ('name', 'phase'), [('GraphAF', 'fit of a flow'), ('Diffusion', 'fit of a diffusion')]
+)
+def test_the_fit_of_another_generator_waits_only_where_it_is_allowed(trees, name, phase):
+    rehearsal = Rehearsal(ALLOWED)
+    with rehearsal.run():
+        model = run_baseline(trees, DEVICE, name)
+    assert set(rehearsal.waits()) == sites(phase)
+    assert rehearsal.num_uploads > 8
+    if name == 'GraphAF':
+        assert rehearsal.waits()['baselines/SlotModel.score'] == 8  # in four steps
+    assert all(map(torch.equal, values(model), values(run_baseline(trees, 'cpu', name))))
 
 
 def test_sampling_waits_only_where_it_is_allowed(trees):
@@ -185,6 +229,42 @@ PLANTED = {
         ('training.fit', 'loss.detach() * part.count', 'loss.item() * part.count'),
         (None, 'train_step'),
         'training/fit.py:.* in train_step: _local_scalar_dense reads a value',
+    ),
+    'item in a step of other generators': (
+        run_flow,
+        ('baselines.fitting', 'return loss.detach()', 'return loss.detach() + 0 * loss.item()'),
+        (None, '_take_step'),
+        'baselines/fitting.py:.* in _take_step: _local_scalar_dense reads a value',
+    ),
+    'vectors of a flow on the host': (
+        run_flow,
+        (
+            'baselines.token_codes',
+            'torch.arange(self.num_bits, device=like.device)',
+            'torch.arange(self.num_bits)',
+        ),
+        ('TokenCodes', '_powers'),
+        'baselines/token_codes.py:.* in TokenCodes.encode: .* gets tensors of the host',
+    ),
+    'item in a step of a diffusion': (
+        run_diffusion,
+        (
+            'baselines.diffusion_training',
+            'total - bound.detach().sum()',
+            'total - bound.sum().item()',
+        ),
+        ('DiffusionTraining', 'step'),
+        'baselines/diffusion_training.py:.* in DiffusionTraining.step: _local_scalar_dense reads',
+    ),
+    'batch of a diffusion that waits': (
+        run_diffusion,
+        (
+            'baselines.diffusion_training',
+            'to_device(tokens, self.device)',
+            'tokens.to(self.device)',
+        ),
+        ('DiffusionTraining', 'on_device'),
+        'baselines/diffusion_training.py:.* in DiffusionTraining.on_device: waits for a copy of',
     ),
     'comparison': (
         run_fit,

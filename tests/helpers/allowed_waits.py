@@ -22,6 +22,44 @@ ALLOWED = {
     'training/evaluate': Allowed(
         'fit', 'once per epoch', 'the held-out likelihood decides which weights are kept'
     ),
+    'baselines/train': Allowed(
+        'fit of a flow', 'at the start and at the end', 'the weights move to the device and back'
+    ),
+    'baselines/_mean_loss': Allowed(
+        'fit of a flow', '20 times', 'a loss that is not finite ends the fit'
+    ),
+    'baselines/SlotModel.score': Allowed(
+        'fit of a flow', 'twice per step', 'null slots are not scored'
+    ),
+    'baselines/DiffusionTraining.__init__': Allowed(
+        'fit of a diffusion', 'once', 'the weights move to the device'
+    ),
+    'baselines/SlotDenoiser.set_marginals': Allowed(
+        'fit of a diffusion', 'once', 'frequencies of tokens are counted'
+    ),
+    'baselines/SlotDenoiser.forward': Allowed(
+        'fit of a diffusion', 'twice per network and step', 'null slots are not computed'
+    ),
+    'baselines/masked_log_prob': Allowed(
+        'fit of a diffusion', 'twice per network and step', 'only masked slots are scored'
+    ),
+    'baselines/DiffusionTraining.run': Allowed(
+        'fit of a diffusion',
+        '12 times, and once at the end',
+        'a loss that is not finite ends the fit; the weights move back',
+    ),
+    'baselines/DiffusionTraining.held_out_nll': Allowed(
+        'fit of a diffusion', '12 times', 'the held-out bound decides which weights are kept'
+    ),
+    'baselines/DiffusionTraining.counted_slots': Allowed(
+        'fit of a diffusion', '12 times', 'the held-out bound is one per slot'
+    ),
+    'baselines/elbo': Allowed(
+        'fit of a diffusion', '12 times, per mask', 'the bound of small trees is enumerated'
+    ),
+    'baselines/every_mask': Allowed(
+        'fit of a diffusion', '12 times, per mask', 'the bound of small trees is enumerated'
+    ),
     'training/fit_privately': Allowed(
         'dp_sgd',
         'at the start, and once per weight at the end',

@@ -20,7 +20,8 @@ pytest.importorskip('matplotlib')
 def test_files_hold_the_tables(tmp_path):
     found = compared()
     paths = write_comparison(tmp_path, found)
-    assert [p.name for p in paths] == ['generators.json', 'generators.md', 'generators.html']
+    names = [f'generators.{ending}' for ending in ('json', 'md', 'html', 'png')]
+    assert [p.name for p in paths] == names and paths[3].read_bytes().startswith(b'\x89PNG')
     assert json.loads(paths[0].read_text()) == found
     assert '| CGT' in paths[1].read_text()
     page = paths[2].read_text()
@@ -36,7 +37,8 @@ def test_each_generator_has_a_figure_with_all_graphs():
 
 def test_what_did_not_finish_is_named():
     lines = unfinished_of(compared())
-    assert lines[0] == 'VGAE on <b>: out of memory, after 1.0 minutes and 1.0 GiB.'
+    time = '1.0 minutes of processor time'
+    assert lines[0] == f'VGAE on <b>: out of memory, after {time} and 1.0 GiB.'
     assert lines[1].startswith('Broken on <b>: failed: MLP on its trees')
 
 

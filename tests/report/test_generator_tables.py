@@ -13,11 +13,18 @@ def test_each_generator_has_a_line():
     assert lines['CGT']['Spearman'].startswith('1.00')
     assert lines['CGT']['W zero'] == '0.25' and lines['CGT']['W dup.'] == '0.50'
     assert lines['CGT']['Attack AUC'] == '0.60 [0.55, 0.65]'
-    assert (lines['CGT']['Minutes'], lines['CGT']['GiB']) == ('1.0', '1.0')
+    assert (lines['CGT']['CPU min'], lines['CGT']['GiB']) == ('1.0', '1.0')
     assert lines['NGram']['Guaranteed'].endswith('COPIES')
     assert lines['VGAE']['MSE'] == 'out of memory' and lines['VGAE']['Spearman'] == ''
     assert lines['Broken']['MSE'] == 'failed: MLP on its trees: ValueError: no roots'
     assert 'out of memory' in table.to_text()
+
+
+def test_a_build_whose_processor_time_is_not_known_has_no_time():
+    old = [{k: v for k, v in r.items() if k != 'processor_seconds'} for r in results()]
+    table = generator_table(compare_results(old))
+    line = dict(zip(table.header, table.body[2], strict=True))
+    assert (line['Generator'], line['CPU min'], line['GiB']) == ('CGT', '-', '1.0')
 
 
 def test_correlations_without_meaning_are_not_printed():

@@ -13,6 +13,7 @@ from torch_geometric_cgt.baselines.fitting import parent_is_real
 from torch_geometric_cgt.errors import NotFiniteError
 from torch_geometric_cgt.models import FitContext, TreeSource
 from torch_geometric_cgt.training.fit import warmup_cosine
+from torch_geometric_cgt.utils.devices import to_device
 from torch_geometric_cgt.utils.distributed import seed_global
 from torch_geometric_cgt.utils.progress import progress_bar
 from torch_geometric_cgt.utils.seeds import derive_seed, seeded
@@ -64,7 +65,11 @@ class DiffusionTraining:
         y, scene = self.source.y[rows].long(), self.scene[rows].long()
         if self.model.num_scenes == 1:
             scene = torch.zeros_like(scene)
-        return tokens.to(self.device), y.to(self.device), scene.to(self.device)
+        return (
+            to_device(tokens, self.device),
+            to_device(y, self.device),
+            to_device(scene, self.device),
+        )
 
     def run(self) -> dict[str, Any]:
         r"""Trains and returns the history."""

@@ -14,6 +14,7 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.errors import NotFiniteError
 from torch_geometric_cgt.models import FitContext, TreeModel, TreeSource
 from torch_geometric_cgt.training.fit import warmup_cosine
+from torch_geometric_cgt.utils.devices import to_device
 from torch_geometric_cgt.utils.distributed import fork_rng, seed_global
 from torch_geometric_cgt.utils.progress import progress_bar
 from torch_geometric_cgt.utils.seeds import derive_seed, seeded
@@ -59,17 +60,22 @@ def train(
                 group['lr'] = lr * warmup_cosine(step, num_steps, WARMUP)
             seed_global(derive_seed(context.seed, 'dropout', step), device)
             loss = loss_fn(step, seeded(context.seed, 'noise', step, device=device))
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(module.parameters(), CLIP)
-            optimizer.step()
-            part.append(loss.detach())
+            part.append(_take_step(module, optimizer, loss))
             if len(part) == size or step + 1 == num_steps:
                 means.append(_mean_loss(part, step + 1, num_steps, lr))
                 part = []
             bar.update()
     module.eval().to('cpu')
     return {'loss': means, 'num_steps': num_steps}
+
+
+def _take_step(module: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> Tensor:
+    r"""Lowers the loss. Returns it on the device, because the host must not wait for it."""
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(module.parameters(), CLIP)
+    optimizer.step()
+    return loss.detach()
 
 
 def _mean_loss(part: list[Tensor], step: int, num_steps: int, lr: float) -> float:
@@ -220,7 +226,7 @@ class TreeBatches:
             self.epoch, self.order = epoch, torch.randperm(len(self.source), generator=rng)
         root = self.order[batch * self.size : (batch + 1) * self.size]
         tokens = self.source.draw(root, seeded(seed, 'trees', step))
-        return tokens.long().to(device), self.source.y[root].long().to(device)
+        return to_device(tokens.long(), device), to_device(self.source.y[root].long(), device)
 
 
 def mask_below_null(tokens: Tensor, num_tokens: int, shape: TreeShape) -> Tensor:
@@ -249,7 +255,8 @@ def parent_is_real(tokens: Tensor, num_tokens: int, shape: TreeShape) -> Tensor:
         num_tokens (int): The null token.
         shape (TreeShape): The geometry of the trees.
     """
-    possible = tokens[:, shape.parent.clamp(min=0).to(tokens.device)] != num_tokens
+    parent = to_device(shape.parent.clamp(min=0), tokens.device)
+    possible = tokens[:, parent] != num_tokens
     possible[:, 0] = True
     return possible
 

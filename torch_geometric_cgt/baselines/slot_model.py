@@ -99,8 +99,8 @@ class SlotModel(NeuralTreeModel):
             (self.score_attached, real, possible),
             (self.score_token, tokens, real),
         ):
-            tree, slot = where.nonzero().unbind(dim=1)
-            out = out.index_add(0, tree, score(values[where], y[tree], slot, context[where], rng))
+            at = tree, slot = where.nonzero(as_tuple=True)  # the host waits once, here
+            out = out.index_add(0, tree, score(values[at], y[tree], slot, context[at], rng))
         return out
 
     def draw(self, y: Tensor, generator: torch.Generator | None) -> Tensor:

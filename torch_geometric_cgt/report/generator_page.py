@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from torch_geometric_cgt.benchmark.judge import CEILING
+from torch_geometric_cgt.report.generator_scatters import graph_colors, scatter_png, score_limits
 from torch_geometric_cgt.report.generator_tables import generator_table, overall_table, status_text
 from torch_geometric_cgt.report.report_files import escape_markdown, has_extra, to_json, to_markdown
-from torch_geometric_cgt.utils.files import write_text
+from torch_geometric_cgt.utils.files import write_bytes, write_text
 from torch_geometric_cgt.utils.limited_process import FINISHED
 
 CONTROLS = (CEILING, 'quantized')  # columns that are no generators
-PADDING = 0.04  # around the scores in a figure
 
 
 def write_comparison(folder: Path, comparison: Mapping[str, Any]) -> list[Path]:
     r"""Writes :obj:`generators.json` and, with the :obj:`report` extra,
-    :obj:`generators.md` and :obj:`generators.html`.
+    :obj:`generators.md`, :obj:`generators.html` and, if there are scores, the figure
+    as :obj:`generators.png`.
 
     Args:
         folder (Path): Where to write.
@@ -31,6 +32,10 @@ def write_comparison(folder: Path, comparison: Mapping[str, Any]) -> list[Path]:
         paths += [folder / 'generators.md', folder / 'generators.html']
         write_text(paths[1], render_markdown(comparison))
         write_text(paths[2], render_comparison(comparison))
+        image = scatter_png(comparison)
+        if image is not None:
+            paths.append(folder / 'generators.png')
+            write_bytes(paths[3], image)
     return paths
 
 
@@ -101,12 +106,9 @@ def scatters_of(comparison: Mapping[str, Any]) -> dict[str, Any]:
 
     graphs = comparison['graphs']
     columns = list(comparison['overall'])
-    scores = [v for g in graphs for means in g['means'].values() for v in means.values()]
-    if not scores:
+    limits, colors = score_limits(comparison), graph_colors(comparison)
+    if limits is None:
         return {'figures': [], 'colors': {}}
-    limits = min(scores) - PADDING, max(scores) + PADDING
-    palette = figures.PALETTE
-    colors = {g['graph']: palette[i % len(palette)] for i, g in enumerate(graphs)}
     drawn = []
     for column in columns:
         points = [
@@ -126,12 +128,16 @@ def unfinished_of(comparison: Mapping[str, Any]) -> list[str]:
         comparison (dict): As in :func:`write_comparison`.
     """
     return [
-        f'{column} on {graph["graph"]}: {status_text(found)}, after '
-        f'{found["seconds"] / 60:.1f} minutes and {found["peak_bytes"] / (1 << 30):.1f} GiB.'
+        f'{column} on {graph["graph"]}: {status_text(found)}, after {_time(found["seconds"])}'
+        f'{found["peak_bytes"] / (1 << 30):.1f} GiB.'
         for graph in comparison['graphs']
         for column, found in graph['columns'].items()
         if found.get('status', FINISHED) != FINISHED
     ]
+
+
+def _time(seconds: float | None) -> str:
+    return '' if seconds is None else f'{seconds / 60:.1f} minutes of processor time and '
 
 
 def sentences_of(comparison: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

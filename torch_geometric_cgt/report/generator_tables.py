@@ -15,7 +15,7 @@ NAMES = {CEILING: 'ceiling', 'quantized': 'quantized'}
 NOT_SHOWN = '-'
 GIB = 1 << 30
 SCORES = ['MSE', 'x ceiling', 'Pearson', 'Spearman', 'Top-1', 'Regret', 'Transfer']
-FACTS = ['W zero', 'W dup.', 'Attack AUC', 'Minutes', 'GiB', 'Guaranteed']
+FACTS = ['W zero', 'W dup.', 'Attack AUC', 'CPU min', 'GiB', 'Guaranteed']
 OVERALL = ['Graphs', 'MSE', 'Pearson', 'Spearman', 'Spearman within']
 MAX_TEXT = 60  # characters of an error in a table
 
@@ -82,7 +82,7 @@ def _line(column: str, found: Mapping[str, Any]) -> list[str]:
         facts = [
             *(number(distances.get(name), 2, '') for name in DISTANCES),
             _attack(found.get('attack')),
-            f'{found["seconds"] / 60:.1f}',
+            _minutes(found['seconds']),
             f'{found["peak_bytes"] / GIB:.1f}',
             found.get('guaranteed', ''),
         ]
@@ -112,6 +112,10 @@ def _estimate(found: Mapping[str, float | None] | None) -> str:
     return f'{text} [{found["low"]:.2f}, {found["high"]:.2f}]'
 
 
+def _minutes(seconds: float | None) -> str:
+    return NOT_SHOWN if seconds is None else f'{seconds / 60:.1f}'
+
+
 def _attack(found: Mapping[str, Any] | str | None) -> str:
     if found is None:
         return NOT_SHOWN
@@ -137,8 +141,8 @@ def _notes(graphs: Sequence[Mapping[str, Any]]) -> list[str]:
         f'model that is best on the generated graph. Transfer: trained on generated, tested on '
         f'original computation graphs.',
         "'W zero' and 'W dup.' are the Wasserstein distances to the quantized graph of the number "
-        'of null slots and of repeated tokens in a tree. Minutes and GiB are those of the process '
-        'of the build, with quantization.',
+        'of null slots and of repeated tokens in a tree. CPU min and GiB are the processor time '
+        'and the largest memory of the process of the build, with quantization.',
         'Attack AUC: a second build learns the computation graphs of a random half of the roots. '
         'An attacker who knows all edges and the token of every node tells this half from the '
         'other one, by the released trees and by the model; 0.5 is a blind guess. The strongest of '
