@@ -10,7 +10,8 @@ of the process so far is what the operating system says. With ``--steps`` the fi
 many steps and the time of a whole one is extrapolated; everything else is measured. Features of
 both graphs are made up, see ``big_graphs.py``. With several processes, times and memory are those
 of the first one. A build that was stopped goes on where it was when ``--work`` names its folder.
-The times of its phases are kept beside this folder and added up, with the work that was lost.
+The times of its phases are kept beside this folder and added up, with the work that was lost. A
+cell of a build that was never finished has the ``share`` of each phase that was measured.
 """
 
 import argparse
@@ -39,6 +40,7 @@ from torch_geometric_cgt.pipeline import (
 )
 from torch_geometric_cgt.sampler import sample_trees
 from torch_geometric_cgt.training import World, fit, join_world, leave_world
+from torch_geometric_cgt.training.batches import MAX_HOLDOUT
 
 PHASES = {'scenes': 'find_scenes'}  # as results name them
 
@@ -70,7 +72,8 @@ def run_cell(args: argparse.Namespace, work: Path, world: World) -> dict:
         data = products_like(args.seed, args.scale)
     source = check_source(data)
     epochs = FitConfig(epochs=args.epochs).num_epochs(source.root.numel())
-    whole_steps = epochs * -(-source.root.numel() // FitConfig.batch_size)
+    num_held_out = min(int(FitConfig.holdout * source.root.numel()), MAX_HOLDOUT)
+    whole_steps = epochs * -(-(source.root.numel() - num_held_out) // FitConfig.batch_size)
     config = BuildConfig(
         privacy=KAnonymity(task_weight=args.task_weight),
         seed=args.seed,
@@ -134,8 +137,9 @@ def show(cells: list[dict]) -> None:
         total, whole = 0.0, 0.0
         for phase, facts in cell['phases'].items():
             done, steps = cell['steps'] if phase == 'fit' else (1, 1)
-            total, whole = total + facts['wall'], whole + facts['wall'] * steps / done
-            rest = f', all {steps:,} steps: {facts["wall"] * steps / done:,.0f} s' * (done < steps)
+            share = cell.get('share', {}).get(phase, done / steps)
+            total, whole = total + facts['wall'], whole + facts['wall'] / share
+            rest = f', all of it: processor {facts["processor"] / share:,.0f} s' * (share < 1)
             print(
                 f'  {phase:12} {facts["wall"]:8,.0f} s  processor {facts["processor"]:8,.0f} s  '
                 f'peak {facts["peak"]:5.2f} GB{rest}'
