@@ -200,15 +200,15 @@ PLANTED = {
     ),
     'copy that waits': (
         run_fit,
-        ('nn.batch_plan', 'return to_device(value, device)', 'return value.to(device)'),
-        (None, '_move'),
-        'nn/batch_plan.py:.* in _move: waits for a copy of',
+        ('nn.batch_plan', 'to_device(value, device)', 'value.to(device)'),
+        ('TensorDataclass', 'to'),
+        'nn/batch_plan.py:.* in TensorDataclass.to: waits for a copy of',
     ),
     'copy from pageable memory': (
         run_fit,
         ('nn.batch_plan', 'to_device(value, device)', 'value.to(device, non_blocking=True)'),
-        (None, '_move'),
-        'nn/batch_plan.py:.* in _move: copies .* from memory that is not pinned',
+        ('TensorDataclass', 'to'),
+        'nn/batch_plan.py:.* in TensorDataclass.to: copies .* from memory that is not pinned',
     ),
     'mask in the loop': (
         run_sample,
