@@ -29,8 +29,8 @@ SMOOTH = 0.7e-9  # seconds per edge, component and hop
 PROBE = 2.0  # seconds per weight: linear models
 DRAW = 8e-8  # seconds per slot of a tree of the source
 CHOOSE = 1.2e-6  # seconds per sampled tree and square root of the number of clusters
-SCENE_ROW = 1.4e-4  # seconds per root
-CALIBRATE, CALIBRATION_ROOTS = 15.0, 4_000  # seconds of linear models, and roots that are drawn
+SCENE_ROW = 1.1e-4  # seconds per root
+CALIBRATE, CALIBRATION_ROOTS = 22.0, 4_000  # seconds of linear models, and roots that are drawn
 LIBRARIES = 0.45  # GB
 COMPONENTS, COLUMNS, STEPS = 64, 8, 13  # of quantization and scenes; steps with the first split
 ROUND = 0.4  # GB of rows that are on the way, and of the flows of a cell
@@ -109,7 +109,7 @@ def gigabytes(graph: Graph) -> dict[str, float]:
         'find_scenes': held + n * (4 * 64 + 3 * graph.classes) * floats,
         'fit': held,
         'match_views': held + 1.2,
-        'sample': held + n * 24e-9 + 1.8,
+        'sample': held + n * 24e-9 + 1.2,
     }
 
 
@@ -163,7 +163,7 @@ def costs(
         'encode': Cost(alone['encode'], in_memory + roots * 24e-9),
         'fit': Cost(fit, in_memory + 5e-9 * weights, gradients * steps * 1e-9),
         'match_views': Cost(alone['match_views'], in_memory + 1.2),
-        'sample': Cost(alone['sample'] / p, in_memory + roots * 24e-9 + 1.8),
+        'sample': Cost(alone['sample'] / p, in_memory + roots * 24e-9 + 1.2),
     }
 
 
