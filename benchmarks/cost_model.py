@@ -17,7 +17,10 @@ from pathlib import Path
 
 from cells import read_cells
 
-CORE_FLOPS = 21e9  # per second, of one core that measured, in the default model
+CORE_FLOPS = 40e9  # per second, of one core that measured, in the default model
+STEP = 0.045  # seconds per step of a fit: small operations and the optimiser, whatever the batch
+EXCHANGE = 1.2e-9  # processor seconds per byte of gradients that a process sends
+SELECT = 2e-4  # seconds per tree of the release: statistics of its candidates, selection
 GPU_FLOPS = 10e12  # assumed, not measured: a fraction of what a data-centre GPU of 2023 reaches
 ROW, FLOW = 2.0e-4, 1.4e-4  # seconds per clustered row: splits, flows between cells of large graphs
 TRIAL_ROWS = 50_000  # are clustered, at most, per weight of the task that is tried
@@ -26,8 +29,8 @@ SMOOTH = 0.7e-9  # seconds per edge, component and hop
 PROBE = 2.0  # seconds per weight: linear models
 DRAW = 8e-8  # seconds per slot of a tree of the source
 CHOOSE = 1.2e-6  # seconds per sampled tree and square root of the number of clusters
-SCENE_ROW = 1.4e-4  # seconds per root
-CALIBRATE, CALIBRATION_ROOTS = 15.0, 4_000  # seconds of linear models, and roots that are drawn
+SCENE_ROW = 1.1e-4  # seconds per root
+CALIBRATE, CALIBRATION_ROOTS = 22.0, 4_000  # seconds of linear models, and roots that are drawn
 LIBRARIES = 0.45  # GB
 COMPONENTS, COLUMNS, STEPS = 64, 8, 13  # of quantization and scenes; steps with the first split
 ROUND = 0.4  # GB of rows that are on the way, and of the flows of a cell
@@ -47,7 +50,7 @@ class Graph:
     k: int = 30
     fan_outs: tuple[int, ...] = (5, 5)
     trees: float = 0.0  # that are fitted, over all epochs; one epoch where zero
-    trials: int = 6  # weights of the task that are tried
+    trials: int = 5  # weights of the task that are tried
 
     @property
     def clusters(self) -> float:
@@ -73,7 +76,9 @@ def cluster(rows: float) -> float:
     return rows * (ROW + FLOW * min(1.0, rows / 100_000))
 
 
-def seconds(graph: Graph, flops: float = CORE_FLOPS) -> dict[str, float]:
+def seconds(
+    graph: Graph, flops: float = CORE_FLOPS, step: float = STEP, select: float = SELECT
+) -> dict[str, float]:
     r"""Seconds per phase, fit and sample at some speed."""
     n, d = graph.nodes, min(graph.features, 128) + graph.classes
     rows = min(n, TRIAL_ROWS)
@@ -87,9 +92,9 @@ def seconds(graph: Graph, flops: float = CORE_FLOPS) -> dict[str, float]:
         'quantize': graph.trials * trial + cluster(n),
         'encode': DRAW * n * sum(graph.layers),
         'find_scenes': graph.classes / 13 + 128 * SMOOTH * graph.edges + SCENE_ROW * n,
-        'fit': (graph.trees or n) * graph.flops_per_tree / flops,
+        'fit': (graph.trees or n) * (graph.flops_per_tree / flops + step / BATCH),
         'match_views': CALIBRATE + min(n, CALIBRATION_ROOTS) * candidates * tree,
-        'sample': n * candidates * tree,
+        'sample': n * (candidates * tree + select),
     }
 
 
@@ -104,7 +109,7 @@ def gigabytes(graph: Graph) -> dict[str, float]:
         'find_scenes': held + n * (4 * 64 + 3 * graph.classes) * floats,
         'fit': held,
         'match_views': held + 1.2,
-        'sample': held + n * 24e-9 + 1.8,
+        'sample': held + n * 24e-9 + 1.2,
     }
 
 
@@ -117,8 +122,12 @@ class Cost:
     moved: float = 0.0  # GB that the process sends
 
 
-def costs(graph: Graph, processes: int, roots: float, flops: float = CORE_FLOPS) -> dict[str, Cost]:
-    r"""The cost of each phase for each process; fit and sample at the speed of one process."""
+def costs(
+    graph: Graph, processes: int, roots: float, batch: float = 0.0, flops: float = CORE_FLOPS
+) -> dict[str, Cost]:
+    r"""The cost of each phase for each process; fit and sample at the speed of one process. A
+    step has so many trees of all processes, by default 128 of each.
+    """
     n, p, m, wide = graph.nodes, processes, graph.clusters, COMPONENTS + graph.classes
     alone = seconds(replace(graph, nodes=roots), flops)  # what depends on the roots only
     rows = min(n, TRIAL_ROWS)
@@ -142,34 +151,53 @@ def costs(graph: Graph, processes: int, roots: float, flops: float = CORE_FLOPS)
         + n * (4 * COLUMNS + 16) * 1e-9,
         n / p * 4e-9 * COMPONENTS * (p - 1),
     )
-    weights = 4e-9 * (1.2e6 + WEIGHTS_PER_CLUSTER * m)
-    steps = (graph.trees or roots) / (BATCH * p)
+    weights = 4.0 * (1.2e6 + WEIGHTS_PER_CLUSTER * m)  # bytes
+    trees = graph.trees or roots
+    steps = trees / (batch or BATCH * p)
+    gradients = 2 * weights * away  # bytes that a process sends in a step
+    fit = trees / p * graph.flops_per_tree / flops + steps * (STEP + EXCHANGE * gradients)
     in_memory = LIBRARIES + 16e-9 * n
     return {
         'quantize': quantize,
         'find_scenes': scenes,
         'encode': Cost(alone['encode'], in_memory + roots * 24e-9),
-        'fit': Cost(alone['fit'] / p, in_memory + 5 * weights, 2 * weights * steps * away),
+        'fit': Cost(fit, in_memory + 5e-9 * weights, gradients * steps * 1e-9),
         'match_views': Cost(alone['match_views'], in_memory + 1.2),
-        'sample': Cost(alone['sample'] / p, in_memory + roots * 24e-9 + 1.8),
+        'sample': Cost(alone['sample'] / p, in_memory + roots * 24e-9 + 1.2),
     }
 
 
 def measured(cell: dict) -> tuple[Graph, dict[str, float]]:
-    r"""The graph of a cell, and its processor seconds; a short fit as if it were whole."""
+    r"""The graph of a cell, and its processor seconds. Phases that were stopped count as if they
+    had run at their speed to the end.
+    """
     features, classes = {'arxiv': (128, 40), 'products': (100, 47)}[cell['graph']]
     done, steps = cell['steps']
+    share = {'fit': done / steps, **cell.get('share', {})}
     graph = Graph(cell['nodes'], cell['edges'], features, classes, trees=128.0 * steps)
-    found = {phase: facts['processor'] for phase, facts in cell['phases'].items()}
-    return graph, {**found, 'fit': found['fit'] * steps / done}
+    phases = cell['phases'].items()
+    return graph, {phase: facts['processor'] / share.get(phase, 1.0) for phase, facts in phases}
+
+
+def predicted(cell: dict, graph: Graph) -> tuple[dict[str, float], float]:
+    r"""Seconds per phase of each process, and the peak memory of a process."""
+    if cell['processes'] == 1:
+        return seconds(graph), max(gigabytes(graph).values())
+    found = costs(graph, cell['processes'], graph.nodes, batch=BATCH)
+    held = graph.edges * 24e-9 + graph.nodes * graph.features * 4e-9
+    expected = {phase: cost.seconds for phase, cost in found.items()}
+    return expected, held + max(cost.gigabytes for cost in found.values())
 
 
 def compare(cells: list[dict]) -> None:
-    r"""Prediction and measurement of each phase."""
+    r"""Prediction and measurement of each phase, of builds whose phases are those of today."""
     for cell in cells:
         graph, found = measured(cell)
-        expected, memory = seconds(graph), gigabytes(graph)
-        print(f'{cell["graph"]} x {cell["scale"]:g}, {cell["nodes"]:,.0f} nodes')
+        if 'match_views' not in found:
+            continue
+        expected, memory = predicted(cell, graph)
+        name = f'{cell["graph"]} x {cell["scale"]:g}, {cell["nodes"]:,.0f} nodes'
+        print(f'{name}, {cell["processes"]} processes' if cell['processes'] > 1 else name)
         for phase, value in found.items():
             ratio = f'{expected[phase] / value:5.2f}' if value >= 1 else '    -'
             print(
@@ -179,9 +207,10 @@ def compare(cells: list[dict]) -> None:
         total, whole = sum(expected.values()), sum(found.values())
         print(f'  {"all":12} predicted {total:8,.0f} s  measured {whole:8,.0f} s  ', end='')
         print(f'ratio {total / whole:5.2f}')
-        peak = max(memory.values())
-        print(f'  {"memory":12} predicted {peak:8.1f} GB measured {cell["peak"]:8.1f} GB ', end='')
-        print(f'ratio {peak / cell["peak"]:5.2f}')
+        print(
+            f'  {"memory":12} predicted {memory:8.1f} GB measured {cell["peak"]:8.1f} GB ', end=''
+        )
+        print(f'ratio {memory / cell["peak"]:5.2f}')
 
 
 def main() -> None:
@@ -219,7 +248,7 @@ def main() -> None:
             )
         return
     memory = gigabytes(graph)
-    for phase, value in seconds(graph, GPU_FLOPS * args.gpus).items():
+    for phase, value in seconds(graph, GPU_FLOPS * args.gpus, 0.0, 0.0).items():
         print(f'{phase:12} {value / 3600:10,.2f} hours  {memory[phase]:10,.1f} GB')
 
 

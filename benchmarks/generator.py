@@ -133,7 +133,7 @@ def turns(
     sizes: dict[str, int],
     repeats: dict[str, int],
     n: int,
-    against: Callable[[str], str] = lambda form: 'naive 768',
+    reference: Callable[[str], str] = lambda form: 'naive 768',
 ) -> dict[str, Any]:
     r"""Graphs per second of each form, in turns, and its speed relative to another form."""
     per_graph: dict[str, list[float]] = {form: [] for form in steps}
@@ -145,7 +145,7 @@ def turns(
             per_graph[form].append(total / (sizes[form] * repeats[form]))
     out = {}
     for form, times in per_graph.items():
-        speedups = [a / b for a, b in zip(per_graph[against(form)], times, strict=True)]
+        speedups = [a / b for a, b in zip(per_graph[reference(form)], times, strict=True)]
         out[form] = {
             'batch': sizes[form],
             'graphs_per_s': 1 / median(times),
@@ -153,6 +153,13 @@ def turns(
             'speedups': speedups,
         }
     return out
+
+
+def against(case: str) -> list[str]:
+    r"""The forms at 768 channels that a case compares: all of them, or path duplication alone in
+    a case such as :obj:`"5/default"`, which takes a third of the time.
+    """
+    return ['naive 768'] if case.endswith('/default') else [form for form in FORMS if '768' in form]
 
 
 def run_check(work: Path, case: str) -> dict[str, Any]:
@@ -173,11 +180,12 @@ def run_check(work: Path, case: str) -> dict[str, Any]:
 
 def run_training(work: Path, case: str) -> dict[str, Any]:
     r"""Optimiser steps on real trees."""
-    fan_out = int(case)
+    fan_out = int(case.split('/')[0])
     trees = load_trees(work, fan_out)
-    steps = {form: make_step(form, trees, fan_out) for form in FORMS}
-    sizes = {form: NAIVE_BATCH[fan_out] if form.startswith('naive') else BATCH for form in FORMS}
-    repeats = {form: 8 if form.startswith('default') else 1 for form in FORMS}
+    forms = [form for form in FORMS if '768' not in form or form in against(case)]
+    steps = {form: make_step(form, trees, fan_out) for form in forms}
+    sizes = {form: NAIVE_BATCH[fan_out] if form.startswith('naive') else BATCH for form in forms}
+    repeats = {form: 8 if form.startswith('default') else 1 for form in forms}
     model = make('default', trees, fan_out)
     batches = [torch.arange(i * BATCH, (i + 1) * BATCH) for i in range(8)]
     paths = [len(model.plan(trees['tokens'][b], trees['y'][b]).paths.y) for b in batches]
@@ -207,11 +215,13 @@ def run_memory(work: Path, case: str) -> dict[str, Any]:
 
 def run_sampling(work: Path, case: str) -> dict[str, Any]:
     r"""Drawing trees; models start from the histograms of the data, so that nulls are as many."""
-    fan_out = int(case)
+    fan_out = int(case.split('/')[0])
     trees = load_trees(work, fan_out)
     y, tokens = trees['y'], trees['tokens']
     draws: dict[str, Callable[[int], Any]] = {}
-    for form in ('naive 768', 'independent 768', 'typed 768', 'default', 'default with scenes'):
+    for form in FORMS:
+        if form == 'trees 768' or ('768' in form and form not in against(case)):
+            continue
         model = make(form, trees, fan_out)
         scene = trees['scene'] if model.num_scenes else None
         model.set_marginals(tokens, y, scene)
@@ -342,7 +352,7 @@ def run_likelihood(work: Path, case: str) -> dict[str, Any]:
 
 PARTS: dict[str, tuple[Callable[[Path, str], dict[str, Any]], list[str]]] = {
     'check': (run_check, ['5', '20']),
-    'training': (run_training, ['5', '20']),
+    'training': (run_training, ['5', '20', '5/default']),
     'memory': (
         run_memory,
         [
@@ -352,7 +362,7 @@ PARTS: dict[str, tuple[Callable[[Path, str], dict[str, Any]], list[str]]] = {
             for steps in (0, 2)
         ],
     ),
-    'sampling': (run_sampling, ['5', '20']),
+    'sampling': (run_sampling, ['5', '20', '5/default']),
     'scaling': (run_scaling, ['turns']),
     'vocabulary': (run_vocabulary, [str(m) for m in VOCABULARY]),
     'likelihood': (run_likelihood, ['10000/ordered', '80000/ordered', '10000/shuffled']),
@@ -361,7 +371,8 @@ PARTS: dict[str, tuple[Callable[[Path, str], dict[str, Any]], list[str]]] = {
 
 def show_forms(part: str, cells: dict[str, dict[str, Any]]) -> None:
     for case, cell in cells.items():
-        name = f'm = {case}' if part == 'vocabulary' else f's = {case}, L = 2'
+        size = case.split('/')[0]
+        name = f'm = {size}' if part == 'vocabulary' else f's = {size}, L = 2'
         if part == 'training':
             name += f' ({cell["paths_per_graph"]:.1f} distinct paths a graph,'
             name += f' {100 * cell["null_slots"]:.0f} % of slots null)'
@@ -431,6 +442,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('--parts', nargs='+', default=list(PARTS), choices=list(PARTS))
+    parser.add_argument('--cases', nargs='+', help="such as '5/default' (default: all)")
     parser.add_argument('--out', type=Path, default=Path('generator.jsonl'))
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     parser.add_argument(
@@ -447,7 +459,12 @@ def main() -> None:
     for line in args.out.read_text().splitlines() if args.out.exists() else []:
         row = json.loads(line)
         cells.setdefault(row.pop('part'), {})[row.pop('case')] = row
-    todo = [(p, c) for p in args.parts for c in PARTS[p][1] if c not in cells.get(p, {})]
+    todo = [
+        (part, case)
+        for part in args.parts
+        for case in PARTS[part][1]
+        if case not in cells.get(part, {}) and case in (args.cases or PARTS[part][1])
+    ]
     with tempfile.TemporaryDirectory() as work:
         if not args.show and any(p not in ('scaling', 'vocabulary', 'likelihood') for p, _ in todo):
             for fan_out in (5, 20):

@@ -2,7 +2,8 @@ r"""One build by one and by several processes, on a memory-mapped graph: time an
 
     python benchmarks/processes.py --nodes 2e5 --processes 1 2 --cells processes.jsonl
     python benchmarks/processes.py --nodes 2e6 --processes 2 --phases quantize scenes encode
-    python benchmarks/processes.py --nodes 2e7 --processes 2 --phases quantize scenes encode sample
+    python benchmarks/processes.py --nodes 2e7 --processes 2 --folder graph --keep stages \
+        --phases quantize scenes encode sample --samples 200000 --cells processes.jsonl
     python benchmarks/processes.py --cells processes.jsonl --show
 
 The graph is made up: ten edges per node, 64 features of type float16, ten labels, written as
@@ -10,8 +11,9 @@ The graph is made up: ten edges per node, 64 features of type float16, ten label
 process with one thread. Times are those of the slowest process, on the wall and in processor
 seconds; on a machine that others use as well, the second ones say how the work is shared. Memory
 is what the operating system says: the peak of everything, and the peak without mapped files, which
-it may take back at any time.
-``--steps`` limits the fit. ``--show`` prints ratios, and the exponent of growth between sizes.
+it may take back at any time. With ``--folder`` and ``--keep``, a run that was stopped goes on, and
+the times of its phases are added up. ``--steps`` limits the fit, ``--samples`` the release.
+``--show`` prints ratios, and the exponent of growth between sizes.
 """
 
 import argparse
@@ -22,15 +24,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 from cells import add_cell, read_cells
+from phase_clock import PhaseClock
 
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.datasets.array_files import read_npy_folder
@@ -76,51 +78,31 @@ def write_graph(folder: Path, num_nodes: int, seed: int) -> None:
     edges.flush()
 
 
-class Memory:
-    r"""The peak of the memory of this process, with and without mapped files, in GB."""
-
-    def __init__(self) -> None:
-        self.own = 0.0
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def _watch(self) -> None:
-        while True:
-            self.own = max(self.own, _status('RssAnon'))
-            time.sleep(0.1)
-
-    def take(self) -> dict[str, float]:
-        own, self.own = self.own, 0.0
-        return {'peak': round(_status('VmHWM'), 2), 'own': round(own, 2)}
-
-
-def _status(name: str) -> float:
-    for line in Path('/proc/self/status').read_text().splitlines():
-        if line.startswith(f'{name}:'):
-            return int(line.split()[1]) / 2**20
-    return math.nan
-
-
 def worker(args: argparse.Namespace) -> None:
     r"""One process: runs the phases, and prints the time and memory of all processes."""
     torch.set_num_threads(1)
-    memory, world = Memory(), join_world()
-    started = time.monotonic()
+    world = join_world()
+    clock = PhaseClock(args.work.with_name(f'{args.work.name}-{world.rank}.phases.json'))
     source = check_source(read_npy_folder(args.folder)[0])
     config = BuildConfig(
-        KAnonymity(args.k, task_weight=args.task_weight), fit=FitConfig(epochs=1), num_samples=None
+        KAnonymity(args.k, task_weight=args.task_weight),
+        fit=FitConfig(epochs=1),
+        num_samples=args.samples,
     )
-    run = KAnonymousPipeline(source, config, args.work, log=False, world=world)
-    facts = {'read': {'wall': round(time.monotonic() - started, 2), **memory.take()}}
+    facts, made = {}, []
+
+    def read() -> None:
+        made.append(KAnonymousPipeline(source, config, args.work, log=False, world=world))
+
+    facts['read'] = clock.run('read', read)
+    run = made[0]
     for stage in run.stages():
         needs_model = stage.name in ('fit', 'match_views', 'sample')
         if stage.name not in args.phases and not (needs_model and 'sample' in args.phases):
             continue
         if stage.name == 'fit':
             stage = replace(stage, run=lambda: fit_some(run, args.steps))
-        wall, processor = time.monotonic(), time.process_time()
-        run.run_stage(stage)
-        spent = {'wall': time.monotonic() - wall, 'processor': time.process_time() - processor}
-        facts[stage.name] = {name: round(v, 2) for name, v in spent.items()} | memory.take()
+        facts[stage.name] = clock.run(stage.name, partial(run.run_stage, stage))
     sizes = torch.bincount(run.cluster)
     found = {'phases': world.gather(facts), 'clusters': sizes.numel(), 'least': int(sizes.min())}
     if world.is_first:
@@ -154,10 +136,13 @@ def measure(args: argparse.Namespace, num_processes: int, folder: Path) -> dict:
     with socket.socket() as free:
         free.bind(('localhost', 0))
         port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory(dir=args.scratch) as work:
+    with tempfile.TemporaryDirectory(dir=args.scratch) as temporary:
+        work = (args.keep or Path(temporary)) / f'{num_processes}'
+        work.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, __file__, '--worker', '--folder', folder, '--work', work]
         command += ['--k', args.k, '--steps', args.steps, '--phases', *args.phases]
         command += ['--task-weight', args.task_weight]
+        command += [] if args.samples is None else ['--samples', args.samples]
         environment = {**os.environ, 'OMP_NUM_THREADS': '1', 'WORLD_SIZE': str(num_processes)}
         environment |= {'MASTER_ADDR': 'localhost', 'MASTER_PORT': str(port)}
         children = [
@@ -190,12 +175,12 @@ def show(cells: list[dict]) -> None:
             line = f'  {phase:12}'
             for count, run in runs.items():
                 facts = run['phases'][phase]
-                used = facts.get('processor', 0.0)
+                used = facts['processor']
                 line += f' | {count}: {facts["wall"]:7.1f} s, processor {used:6.1f} s, '
                 line += f'{facts["own"]:4.2f} GB'
                 if '1' in runs and count != '1':
                     for name in ('wall', 'processor'):
-                        one, here = (r['phases'][phase].get(name, 0) for r in (runs['1'], run))
+                        one, here = (r['phases'][phase][name] for r in (runs['1'], run))
                         line += f', {name} ratio {one / here:.2f}' if here >= 1 else ''
             print(line)
     cells = sorted(cells, key=lambda cell: cell['nodes'])
@@ -224,7 +209,9 @@ def main() -> None:
     parser.add_argument('--task-weight', type=weight, default='auto')
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--folder', type=Path, help='where the graph is, or is written')
+    parser.add_argument('--samples', type=int, help='trees of the release (default: all)')
     parser.add_argument('--scratch', type=Path, help='where stages are written')
+    parser.add_argument('--keep', type=Path, help='where a run that was stopped goes on')
     parser.add_argument('--cells', type=Path)
     parser.add_argument('--show', action='store_true')
     parser.add_argument('--worker', action='store_true', help=argparse.SUPPRESS)

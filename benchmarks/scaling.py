@@ -10,16 +10,13 @@ of the process so far is what the operating system says. With ``--steps`` the fi
 many steps and the time of a whole one is extrapolated; everything else is measured. Features of
 both graphs are made up, see ``big_graphs.py``. With several processes, times and memory are those
 of the first one. A build that was stopped goes on where it was when ``--work`` names its folder.
-The times of its phases are kept beside this folder and added up, with the work that was lost.
+The times of its phases are kept beside this folder and added up, with the work that was lost. A
+cell of a build that was never finished has the ``share`` of each phase that was measured.
 """
 
 import argparse
-import json
 import tempfile
-import threading
-import time
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +25,7 @@ import torch
 from big_graphs import arxiv_like, products_like
 from cells import add_cell, read_cells
 from memory import peak_memory
+from phase_clock import PhaseClock
 
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.benchmark import MODELS
@@ -42,61 +40,13 @@ from torch_geometric_cgt.pipeline import (
 )
 from torch_geometric_cgt.sampler import sample_trees
 from torch_geometric_cgt.training import World, fit, join_world, leave_world
-from torch_geometric_cgt.utils.files import write_text
+from torch_geometric_cgt.training.batches import MAX_HOLDOUT
 
-NOTE_SECONDS = 5.0
 PHASES = {'scenes': 'find_scenes'}  # as results name them
 
 
 def peak_gigabytes() -> float:
     return peak_memory() / 1024
-
-
-class PhaseClock:
-    r"""The time and memory of each phase, over all runs of a build. They are written to a file
-    every few seconds, so that a run that is killed loses little of its time.
-
-    Args:
-        path (Path): The file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.phases: dict[str, dict] = json.loads(path.read_text()) if path.exists() else {}
-
-    def run(self, phase: str, function: Callable[[], None]) -> dict:
-        r"""Runs a phase, and returns what it took. A phase that an earlier run has finished
-        keeps the time that it took there.
-        """
-        before = self.phases.get(phase, {'wall': 0.0, 'processor': 0.0, 'runs': 0})
-        if before.get('done'):
-            function()  # reads what the phase left
-            return before
-        wall, processor, ended = time.monotonic(), time.process_time(), threading.Event()
-
-        def note(done: bool) -> None:
-            self.phases[phase] = {
-                'wall': round(before['wall'] + time.monotonic() - wall, 1),
-                'processor': round(before['processor'] + time.process_time() - processor, 1),
-                'peak': round(peak_gigabytes(), 2),
-                'runs': before['runs'] + 1,
-                'done': done,
-            }
-            write_text(self.path, json.dumps(self.phases))
-
-        def watch() -> None:
-            while not ended.wait(NOTE_SECONDS):
-                note(False)
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            function()
-        finally:
-            ended.set()
-            watcher.join()
-        note(True)
-        return self.phases[phase]
 
 
 def fit_some(pipeline: KAnonymousPipeline, steps: int) -> None:
@@ -122,7 +72,8 @@ def run_cell(args: argparse.Namespace, work: Path, world: World) -> dict:
         data = products_like(args.seed, args.scale)
     source = check_source(data)
     epochs = FitConfig(epochs=args.epochs).num_epochs(source.root.numel())
-    whole_steps = epochs * -(-source.root.numel() // FitConfig.batch_size)
+    num_held_out = min(int(FitConfig.holdout * source.root.numel()), MAX_HOLDOUT)
+    whole_steps = epochs * -(-(source.root.numel() - num_held_out) // FitConfig.batch_size)
     config = BuildConfig(
         privacy=KAnonymity(task_weight=args.task_weight),
         seed=args.seed,
@@ -186,8 +137,9 @@ def show(cells: list[dict]) -> None:
         total, whole = 0.0, 0.0
         for phase, facts in cell['phases'].items():
             done, steps = cell['steps'] if phase == 'fit' else (1, 1)
-            total, whole = total + facts['wall'], whole + facts['wall'] * steps / done
-            rest = f', all {steps:,} steps: {facts["wall"] * steps / done:,.0f} s' * (done < steps)
+            share = cell.get('share', {}).get(phase, done / steps)
+            total, whole = total + facts['wall'], whole + facts['wall'] / share
+            rest = f', all of it: processor {facts["processor"] / share:,.0f} s' * (share < 1)
             print(
                 f'  {phase:12} {facts["wall"]:8,.0f} s  processor {facts["processor"]:8,.0f} s  '
                 f'peak {facts["peak"]:5.2f} GB{rest}'

@@ -1,6 +1,7 @@
 """What the benchmark programs compare is the same thing."""
 
 import importlib.util
+import json
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -172,3 +173,15 @@ def test_the_page_of_joined_trees_is_that_of_the_recorded_cells(to_graph):
     assert {cell['kind'] for cell in cells} == set(to_graph.TITLES)
     page = (to_graph.RESULTS / 'to_graph.md').read_text()
     assert page == to_graph.page(to_graph.latest(cells))
+
+
+def test_the_time_of_a_run_that_was_stopped_counts(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    clock_of, path, calls = load('phase_clock').PhaseClock, tmp_path / 'phases.json', []
+    stopped = {'wall': 100.0, 'processor': 50.0, 'own': 3.0, 'runs': 1, 'done': False}
+    path.write_text(json.dumps({'fit': stopped}))
+    found = clock_of(path).run('fit', lambda: calls.append(1))
+    assert found['wall'] >= 100 and found['processor'] >= 50 and found['own'] >= 3
+    assert found['runs'] == 2 and found['done']
+    assert clock_of(path).run('fit', lambda: calls.append(2)) == found  # only reads the result
+    assert calls == [1, 2]

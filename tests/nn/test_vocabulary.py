@@ -81,3 +81,15 @@ def test_the_largest_random_number_draws_a_possible_entry(monkeypatch):
     monkeypatch.setattr(torch, 'rand', lambda shape, **_: torch.ones(shape))
     log_prob = torch.tensor([[0.3, 0.3, 0.1, 0.3, 0.0], [0.0, 1e-9, 0.0, 0.0, 0.0]]).log()
     assert sample_categorical(log_prob, 1, None).tolist() == [[3], [1]]
+
+
+@pytest.mark.parametrize('repeats', [True, False])
+def test_joined_products_are_those_of_the_layers(repeats):
+    torch.manual_seed(0)
+    head = CGTGenerator(50, 3, [2, 2], 16, 1, 2, vocabulary='cells', repeats=repeats).head
+    h = torch.randn(4, 5, 16)
+    layers = [head.number, head.vocabulary.cell, head.origin, head.urn][: 4 if repeats else 2]
+    for layer in layers:
+        torch.nn.init.normal_(layer.bias)
+    for found, layer in zip(head._outputs(h), layers, strict=True):
+        assert torch.allclose(found, layer(h), atol=1e-6)

@@ -46,9 +46,9 @@ class IndependentChildren(nn.Module):
         tiling: Tiling | None = None,
     ) -> Tensor:
         r"""The log-probability of root tokens, ``[M]``; roots are never null."""
-        base = self._base(q)
-        log_prob = self.vocabulary.log_prob(q[:, None], q, base, row, token, tiling)[:, 0]
-        null = self.vocabulary.last_log_prob(q, base)
+        logits = self.vocabulary.output(q[:, None])
+        log_prob = self.vocabulary.log_prob(logits, q, row, token, tiling)[:, 0]
+        null = self.vocabulary.last_log_prob(self.vocabulary.output(q), q)
         return log_prob - torch.log1p(-null.exp())[row]
 
     def sample_root(
@@ -79,9 +79,8 @@ class IndependentChildren(nn.Module):
         r"""The log-probability of the child slots of each parent, ``[M, 1]``."""
         slots = family.child_slots
         row = family.query[:, None].expand_as(slots).flatten()
-        log_prob = self.vocabulary.log_prob(
-            q[:, None], q, self._base(q), row, slots.flatten(), tiling
-        )
+        logits = self.vocabulary.output(q[:, None])
+        log_prob = self.vocabulary.log_prob(logits, q, row, slots.flatten(), tiling)
         return log_prob.view(slots.shape).sum(dim=1, keepdim=True)
 
     def sample(
@@ -106,7 +105,8 @@ class IndependentChildren(nn.Module):
         """
         q, token = q.flatten(0, 1), tokens.long()
         row = torch.arange(q.size(0), device=q.device)
-        log_prob = self.vocabulary.log_prob(q[:, None], q, self._base(q), row, token.flatten())
+        logits = self.vocabulary.output(q[:, None])
+        log_prob = self.vocabulary.log_prob(logits, q, row, token.flatten())
         root = self.root_log_prob(q, None, row.view(tokens.shape)[:, 0], token[:, 0])
         return torch.cat([root[:, None], log_prob.view(tokens.shape)[:, 1:]], dim=1)
 
@@ -115,11 +115,7 @@ class IndependentChildren(nn.Module):
         return self._sample(q, 1, generator)[:, 0]
 
     def _sample(self, q: Tensor, num_samples: int, generator: torch.Generator | None) -> Tensor:
-        return self.vocabulary.sample(q, q, self._base(q), num_samples, generator)
-
-    def _base(self, q: Tensor) -> Tensor:
-        r"""Logits that are added to the outputs: none."""
-        return q.new_zeros(q.size(0), 1)
+        return self.vocabulary.sample(self.vocabulary.output(q), q, num_samples, generator)
 
 
 class TypedChildren(nn.Module):
@@ -208,15 +204,14 @@ class TypedChildren(nn.Module):
         self, q: Tensor, condition: Tensor, row: Tensor, token: Tensor, tiling: Tiling | None = None
     ) -> Tensor:
         r"""The log-probability of root tokens, ``[M]``."""
-        h = F.gelu(self.hidden(q) + self.latent.weight[-1])[:, None]
-        return self.vocabulary.log_prob(h, q, self.root_base(condition), row, token, tiling)[:, 0]
+        logits = self._root_logits(q, condition)[:, None]
+        return self.vocabulary.log_prob(logits, q, row, token, tiling)[:, 0]
 
     def sample_root(
         self, q: Tensor, condition: Tensor, generator: torch.Generator | None
     ) -> Tensor:
         r"""Samples root tokens, ``[M]``."""
-        h = F.gelu(self.hidden(q) + self.latent.weight[-1])
-        return self.vocabulary.sample(h, q, self.root_base(condition), 1, generator)[:, 0]
+        return self.vocabulary.sample(self._root_logits(q, condition), q, 1, generator)[:, 0]
 
     def type_log_prob(self, q: Tensor) -> Tensor:
         r"""The log-probability of each type, ``[N, K]``, given the queries of
@@ -247,21 +242,24 @@ class TypedChildren(nn.Module):
                 (default: :obj:`None`)
         """
         h = F.gelu(self.hidden(q)[:, None] + self.latent.weight[:-1])  # [N, K, D]
-        base = self._token_base(condition, family.layer)
+        number, token, *repeats = self._outputs(h)
+        token = token + self._token_base(condition, family.layer)[:, None]
         row = family.child_query
-        log_prob = self.vocabulary.log_prob(h, q, base, row, family.token, tiling)  # [R, K]
-        if self.origin is not None:
-            origin = _rows(self._origin(h, family.layer).exp(), row)  # [R, K, 3]
+        log_prob = self.vocabulary.log_prob(token, q, row, family.token, tiling)  # [R, K]
+        if repeats:
+            origin, urn = repeats
+            origin = _rows(self._origin(origin, family.layer).exp(), row)  # [R, K, 3]
             prob = (
                 origin[..., 0] * log_prob.exp()
                 + origin[..., 1] * family.is_grandparent[:, None]
                 + origin[..., 2] * family.layer_share[:, None].to(origin.dtype)
             )
-            pull = _rows(self._urn(h, family.layer)[..., None], row)[..., 0]
+            pull = _rows(self._urn(urn, family.layer)[..., None], row)[..., 0]
             prob = prob + pull * family.num_equal_before[:, None]
             prob = prob / (1 + pull * family.num_before[:, None])
             log_prob = (prob + TINY).log()
-        number = _rows(self._number(h, condition, family.layer), family.query)  # [M, K, most + 1]
+        number = self._number(number, condition, family.layer)
+        number = _rows(number, family.query)  # [M, K, most + 1]
         number = number.gather(2, family.num_children[:, None, None].expand(-1, self.num_types, 1))
         return number[..., 0].index_add(0, family.parent, log_prob.to(number.dtype))
 
@@ -287,17 +285,19 @@ class TypedChildren(nn.Module):
         layer, condition = parents.layer, condition[parents.query]
         h = F.gelu(self.hidden(q)[parents.query] + self.latent(types))
         q = q[parents.query]
-        number = self._number(h[:, None], condition, layer)[:, 0]
+        number, token, *repeats = self._outputs(h)
+        number = self._number(number[:, None], condition, layer)[:, 0]
         number = sample_categorical(number, 1, generator)
-        base = self._token_base(condition, layer)
-        token = self.vocabulary.sample(h, q, base, num_children, generator)
-        if self.origin is not None:
-            origin = sample_categorical(self._origin(h, layer), num_children, generator)
+        token = token + self._token_base(condition, layer)
+        token = self.vocabulary.sample(token, q, num_children, generator)
+        if repeats:
+            origin, urn = repeats
+            origin = sample_categorical(self._origin(origin, layer), num_children, generator)
             token = torch.where(origin == 1, parents.grandparent[:, None], token)
             present = (parents.layer_tokens != self.num_tokens).to(h.dtype)
             chosen = torch.multinomial(present, num_children, replacement=True, generator=generator)
             token = torch.where(origin == 2, parents.layer_tokens.gather(1, chosen), token)
-            pull = self._urn(h, layer)
+            pull = self._urn(urn, layer)
             for i in range(1, num_children):
                 chance = torch.rand(pull.shape, generator=generator, device=pull.device)
                 ball = torch.rand(pull.shape, generator=generator, device=pull.device) * i
@@ -335,33 +335,53 @@ class TypedChildren(nn.Module):
             count = torch.bincount(real, minlength=self.vocabulary.member.num_embeddings)
             self.vocabulary.member_base.weight.copy_((count + 0.5).log()[:, None])
 
+    def _root_logits(self, q: Tensor, condition: Tensor) -> Tensor:
+        r"""The logits of root tokens, ``[N, num_outputs]``."""
+        h = F.gelu(self.hidden(q) + self.latent.weight[-1])
+        return self.vocabulary.output(h) + self.root_base(condition)
+
+    def _outputs(self, h: Tensor) -> tuple[Tensor, ...]:
+        r"""The outputs for numbers of children and for tokens and, if children may
+        repeat tokens, for their origins and the urn.
+        """
+        layers = [self.vocabulary.output, self.origin, self.urn, self.number]
+        used = [layer for layer in layers if layer is not None]
+        if isinstance(self.vocabulary, CellVocabulary):
+            # One product: the backward pass of a narrow one takes as long as that of a wide one.
+            weight = torch.cat([layer.weight for layer in used])
+            bias = torch.cat([layer.bias for layer in used])
+            out = F.linear(h, weight, bias).split([layer.out_features for layer in used], dim=-1)
+        else:  # One by one, so that the rounding of small builds stays what it was.
+            out = tuple(layer(h) for layer in used)
+        return out[-1], *out[:-1]
+
     def _token_base(self, condition: Tensor, layer: int) -> Tensor:
         r"""The biases of the tokens of the children of a layer."""
         if layer == 0:
             return self.child_base(condition)
         return self.token_base((layer - 1) * self.num_scenes + condition // self.num_classes)
 
-    def _number(self, h: Tensor, condition: Tensor, layer: int) -> Tensor:
+    def _number(self, output: Tensor, condition: Tensor, layer: int) -> Tensor:
         r"""The log-probability of each number of children, ``[N, K, most + 1]``."""
         base = self.number_base(layer * self.num_scenes + condition // self.num_classes)
-        logits = self.number(h) + base[:, None]
-        too_many = torch.arange(logits.size(-1), device=h.device) > self.fan_outs[layer]
+        logits = output + base[:, None]
+        too_many = torch.arange(logits.size(-1), device=output.device) > self.fan_outs[layer]
         return log_softmax(logits.masked_fill(too_many, -torch.inf))
 
-    def _origin(self, h: Tensor, layer: int) -> Tensor:
+    def _origin(self, output: Tensor, layer: int) -> Tensor:
         r"""The log-probability of the three origins of a child."""
-        assert self.origin is not None and self.origin_base is not None
-        logits = self.origin(h) + self.origin_base.weight[layer]
+        assert self.origin_base is not None
+        logits = output + self.origin_base.weight[layer]
         if layer == 0:  # nothing is above the root
-            logits = logits.masked_fill(torch.arange(3, device=h.device) == 1, -torch.inf)
+            logits = logits.masked_fill(torch.arange(3, device=output.device) == 1, -torch.inf)
         return log_softmax(logits)
 
-    def _urn(self, h: Tensor, layer: int) -> Tensor:
+    def _urn(self, output: Tensor, layer: int) -> Tensor:
         r"""The weight of each earlier sibling in the Pólya urn, relative to a
         weight of one for the mixture of the three origins.
         """
-        assert self.urn is not None and self.urn_base is not None
-        return F.softplus((self.urn(h) + self.urn_base.weight[layer]).squeeze(-1))
+        assert self.urn_base is not None
+        return F.softplus((output + self.urn_base.weight[layer]).squeeze(-1))
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:

@@ -32,6 +32,11 @@ class FlatVocabulary(nn.Module):
         self.num_outputs = num_tokens
         self.out = nn.Linear(channels, num_tokens)
 
+    @property
+    def output(self) -> nn.Linear:
+        r"""The layer whose outputs are the logits of tokens."""
+        return self.out
+
     def outputs_of(self, token: Tensor) -> Tensor:
         r"""The output of each token: the token itself."""
         return token
@@ -42,9 +47,8 @@ class FlatVocabulary(nn.Module):
 
     def log_prob(
         self,
-        h: Tensor,
+        logits: Tensor,
         q: Tensor,
-        base: Tensor,
         row: Tensor,
         token: Tensor,
         tiling: Tiling | None = None,
@@ -52,42 +56,40 @@ class FlatVocabulary(nn.Module):
         r"""The log-probability of some tokens, ``[M, K]``.
 
         Args:
-            h (torch.Tensor): The input of each row and type, ``[N, K, D]``.
+            logits (torch.Tensor): The logits of each row and type,
+                ``[N, K, num_outputs]``.
             q (torch.Tensor): The input of each row that all types share,
                 ``[N, D]``; a flat vocabulary does not use it.
-            base (torch.Tensor): Logits that are added to the outputs,
-                ``[N, num_outputs]``.
             row (torch.Tensor): The row of each token, ``[M]``.
             token (torch.Tensor): The tokens, ``[M]``.
             tiling (Tiling, optional): What :meth:`tiling` returned for them.
                 (default: :obj:`None`)
         """
-        return pick(log_softmax(self.out(h) + base[:, None]), row, token)
+        return pick(log_softmax(logits), row, token)
 
-    def last_log_prob(self, q: Tensor, base: Tensor) -> Tensor:
-        r"""The log-probability of the last token, ``[N]``."""
-        return log_softmax(self.out(q) + base)[:, -1]
+    def last_log_prob(self, logits: Tensor, q: Tensor) -> Tensor:
+        r"""The log-probability of the last token, ``[N]``, given logits
+        ``[N, num_outputs]``.
+        """
+        return log_softmax(logits)[:, -1]
 
     def sample(
         self,
-        h: Tensor,
+        logits: Tensor,
         q: Tensor,
-        base: Tensor,
         num_samples: int,
         generator: torch.Generator | None,
     ) -> Tensor:
         r"""Samples tokens with replacement, ``[M, num_samples]``.
 
         Args:
-            h (torch.Tensor): The input of each row, of its type, ``[M, D]``.
+            logits (torch.Tensor): The logits of each row, ``[M, num_outputs]``.
             q (torch.Tensor): The input of each row that all types share,
                 ``[M, D]``; a flat vocabulary does not use it.
-            base (torch.Tensor): Logits that are added to the outputs,
-                ``[M, num_outputs]``.
             num_samples (int): The number of tokens per row.
             generator (torch.Generator, optional): The source of randomness.
         """
-        return sample_categorical(log_softmax(self.out(h) + base), num_samples, generator)
+        return sample_categorical(log_softmax(logits), num_samples, generator)
 
 
 class CellVocabulary(nn.Module):
@@ -114,6 +116,11 @@ class CellVocabulary(nn.Module):
         self.member = nn.Embedding(padded, MEMBER_CHANNELS)
         self.member_base = nn.Embedding(padded, 1)
 
+    @property
+    def output(self) -> nn.Linear:
+        r"""The layer whose outputs are the logits of cells."""
+        return self.cell
+
     def outputs_of(self, token: Tensor) -> Tensor:
         r"""The cell of each token."""
         return token.div(self.cell_size, rounding_mode='floor')
@@ -126,39 +133,35 @@ class CellVocabulary(nn.Module):
 
     def log_prob(
         self,
-        h: Tensor,
+        logits: Tensor,
         q: Tensor,
-        base: Tensor,
         row: Tensor,
         token: Tensor,
         tiling: Tiling | None = None,
     ) -> Tensor:
         r"""See :meth:`FlatVocabulary.log_prob`."""
         cell = self.outputs_of(token)
-        of_cell = pick(log_softmax(self.cell(h) + base[:, None]), row, cell)
+        of_cell = pick(log_softmax(logits), row, cell)
         tiling = tiling or self.tiling(row, token)
         members = self._members(self.ask(q)[tiling.row], tiling)
         return of_cell + members[tiling.pair, token - cell * self.cell_size][:, None]
 
-    def last_log_prob(self, q: Tensor, base: Tensor) -> Tensor:
-        r"""The log-probability of the last token, ``[N]``."""
+    def last_log_prob(self, logits: Tensor, q: Tensor) -> Tensor:
+        r"""See :meth:`FlatVocabulary.last_log_prob`."""
         first = (self.num_outputs - 1) * self.cell_size
         weight = self.member.weight[first : self.num_tokens]
-        logits = self.ask(q) @ weight.t() + self.member_base.weight[first : self.num_tokens, 0]
-        return log_softmax(self.cell(q) + base)[:, -1] + log_softmax(logits)[:, -1]
+        members = self.ask(q) @ weight.t() + self.member_base.weight[first : self.num_tokens, 0]
+        return log_softmax(logits)[:, -1] + log_softmax(members)[:, -1]
 
     def sample(
         self,
-        h: Tensor,
+        logits: Tensor,
         q: Tensor,
-        base: Tensor,
         num_samples: int,
         generator: torch.Generator | None,
     ) -> Tensor:
         r"""See :meth:`FlatVocabulary.sample`."""
-        cell = sample_categorical(
-            log_softmax(self.cell(h) + base), num_samples, generator
-        ).flatten()
+        cell = sample_categorical(log_softmax(logits), num_samples, generator).flatten()
         row = torch.arange(q.size(0), device=q.device).repeat_interleave(num_samples)
         tiling = Tiling.of(row, cell, self.num_outputs)
         members = self._members(self.ask(q)[tiling.row], tiling)

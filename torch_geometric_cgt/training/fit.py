@@ -165,7 +165,9 @@ def wrap(
         with torch.no_grad(), fork_rng(device):
             batch_loss(model, batches.first_tree().to(device))
         model = torch.compile(model, dynamic=True)  # type: ignore[assignment]
-    return DistributedDataParallel(model) if world.size > 1 else model
+    if world.size == 1:
+        return model
+    return DistributedDataParallel(model, gradient_as_bucket_view=True)  # saves a copy
 
 
 def train_step(

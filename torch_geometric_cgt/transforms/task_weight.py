@@ -20,6 +20,7 @@ WEIGHTS = (0.0, 0.4, 0.8, 1.6, 3.2)
 NUM_ROOTS = 2_500  # maximum number of trees whose views are compared
 SHAPE = TreeShape.of([5, 5])
 T = TypeVar('T')
+K = TypeVar('K')
 
 
 def calibrate_task_weight(
@@ -80,18 +81,24 @@ def calibrate_task_weight(
     mine = node[(node >= own.start) & (node < own.stop)] - own.start
     views = _ProbedRows(x, seed, rows)
     turns = WEIGHTS[world.rank :: world.size]  # the weights that this process tries
-    aim = view_scores(trees, rows.concatenate(views.of_rows(mine)))
+    original = rows.concatenate(views.of_rows(mine))
+    scores: dict[float | None, dict[str, float]] = {}  # None: of the original features
+    if world.rank == world.size - 1:  # this process tries the fewest weights
+        scores[None] = view_scores(trees, original)
 
     found = _merged(world, {weight: quantized(weight) for weight in turns})
-    error: dict[float, float] = {}
     for weight in WEIGHTS if rows.size > 1 else turns:
         cluster = found[weight] if assign is None else assign(weight, found[weight])
         num_clusters = 1 + max(rows.gather(int(cluster.max()) if cluster.numel() else 0))
         means, of_node = views.means(cluster, num_clusters), rows.concatenate(cluster[mine])
         if weight in turns:
-            score = view_scores(trees.map_tokens(of_node, num_clusters), means)
-            error[weight] = sum((score[name] - aim[name]) ** 2 for name in aim)
-    return min(WEIGHTS, key=_merged(world, error).__getitem__)
+            scores[weight] = view_scores(trees.map_tokens(of_node, num_clusters), means)
+    scores = _merged(world, scores)
+    aim = scores[None]
+    error = {
+        weight: sum((scores[weight][name] - aim[name]) ** 2 for name in aim) for weight in WEIGHTS
+    }
+    return min(WEIGHTS, key=error.__getitem__)
 
 
 def _trees(edge_index: Tensor | None, y: Tensor, seed: int) -> tuple[Tensor, Tensor]:
@@ -130,6 +137,6 @@ class _ProbedRows:
         return self.components.project(means.to(dtype)).float()
 
 
-def _merged(world: World, found: dict[float, T]) -> dict[float, T]:
+def _merged(world: World, found: dict[K, T]) -> dict[K, T]:
     r"""What all processes found."""
-    return {weight: value for part in world.gather(found) for weight, value in part.items()}
+    return {key: value for part in world.gather(found) for key, value in part.items()}
