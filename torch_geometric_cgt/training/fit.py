@@ -167,7 +167,8 @@ def wrap(
         model = torch.compile(model, dynamic=True)  # type: ignore[assignment]
     if world.size == 1:
         return model
-    return DistributedDataParallel(model, gradient_as_bucket_view=True)  # saves a copy
+    saves_a_copy = config.accumulate == 1  # measured there only
+    return DistributedDataParallel(model, gradient_as_bucket_view=saves_a_copy)
 
 
 def train_step(
