@@ -29,7 +29,7 @@ def imported() -> ForkServerContext:
 
 
 def in_processes(
-    module, *arguments, environments, timeout=120
+    module, *arguments, environments, timeout=300
 ) -> list[subprocess.CompletedProcess[str]]:
     """Runs a module in one process for each environment, at the same time."""
     context, processes = imported(), []
@@ -48,7 +48,7 @@ def in_processes(
         ]
 
 
-def in_a_process(module, *arguments, timeout=120) -> subprocess.CompletedProcess[str]:
+def in_a_process(module, *arguments, timeout=300) -> subprocess.CompletedProcess[str]:
     """Runs a module in one process."""
     return in_processes(module, *arguments, environments=[{}], timeout=timeout)[0]
 
@@ -72,7 +72,7 @@ def torchrun(module, *arguments, processes=2) -> subprocess.CompletedProcess[str
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 
