@@ -12,6 +12,7 @@ import torch
 from tests.helpers.builds import promised
 from tests.helpers.walk import Walk
 from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.models import view_calibration
 from torch_geometric_cgt.models.scenes import SceneTable
 from torch_geometric_cgt.pipeline import KAnonymousPipeline
 from torch_geometric_cgt.quantizer import FlowKMeans
@@ -112,6 +113,7 @@ def walked(graph, arguments: dict, patch: pytest.MonkeyPatch) -> Walk:
 
 
 def test_a_build_walks_as_the_page_says(graph, quick, monkeypatch):
+    monkeypatch.setattr(view_calibration, 'MIN_GROUPS', 1)  # also for a graph of 120 nodes
     walk = walked(graph, quick, monkeypatch)
     assert walk.steps == [*ROOMS, 'loader']
     assert {name.split('.')[0] for name in walk.outside.pop('loader')} == {'TreeNeighborSampler'}
