@@ -113,7 +113,7 @@ def walked(graph, arguments: dict, patch: pytest.MonkeyPatch) -> Walk:
 
 
 def test_a_build_walks_as_the_page_says(graph, quick, monkeypatch):
-    monkeypatch.setattr(view_calibration, 'MIN_GROUPS', 1)  # also for a graph of 120 nodes
+    monkeypatch.setattr(view_calibration, 'MIN_TREES', 1)  # also for a graph of 120 nodes
     walk = walked(graph, quick, monkeypatch)
     assert walk.steps == [*ROOMS, 'loader']
     assert {name.split('.')[0] for name in walk.outside.pop('loader')} == {'TreeNeighborSampler'}

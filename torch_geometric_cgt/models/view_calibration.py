@@ -20,7 +20,7 @@ from torch_geometric_cgt.utils.seeds import seeded
 ROOT = LAYER_NAMES[0]
 SCORE_DRAWS = 2  # draws of source trees whose scores are averaged
 MAX_ROUNDS = 3  # of the calibration of scores
-MIN_GROUPS = 300  # of a pool: the scores of fewer trees are noise, and are not calibrated
+MIN_TREES = 300  # scores of fewer trees are noise, and are not calibrated
 NUM_TREES, MAX_DRAWS = 5_000, 2  # that are selected per round, in this number of draws
 STEP = 0.7  # share of a gap that one round closes
 # Change of a score per change of the mean probability of the label: a first guess. The area under
@@ -96,7 +96,7 @@ def match_views(
 ) -> tuple[ViewTilt, ViewMatch]:
     r"""Learns which candidates to keep, so that views of generated trees are as
     in the source: first the means of statistics of its token trees, then the
-    scores of networks, see :meth:`aim_of`. Where fewer than :obj:`MIN_GROUPS` trees
+    scores of networks, see :meth:`aim_of`. Where fewer than :obj:`MIN_TREES` trees
     are wanted, scores vary by more than they would be corrected, and are left out.
 
     Args:
@@ -122,7 +122,7 @@ def match_views(
     # All trees of a root are in one fold.
     fold = random_folds(len(real[0]), seeded(pool.seed, 'roots')).repeat(len(real))
     tilt = ViewTilt.fit(source, fold, probe_table(codebook), pool)
-    if pool.num_groups < MIN_GROUPS:
+    if pool.num_groups < MIN_TREES:
         return tilt, ViewMatch(candidates=pool.size, effective=tilt.effective(pool))
     few = range(min(SCORE_DRAWS, len(real)))
     aim = aim_of(
