@@ -1,14 +1,17 @@
 r"""Other generators of computation graphs and graphs, to compare with."""
 
-from torch_geometric_cgt.baselines.block_graphs import ConfigurationModel, DegreeCorrectedSBM
-from torch_geometric_cgt.baselines.block_models import ConfigurationTrees, DegreeCorrectedSBMTrees
+from torch_geometric_cgt.baselines.block_graphs import (
+    ConfigurationModel,
+    ConfigurationTrees,
+    DegreeCorrectedSBM,
+    DegreeCorrectedSBMTrees,
+)
 from torch_geometric_cgt.baselines.graph_af import GraphAF
 from torch_geometric_cgt.baselines.graph_df import GraphDF
 from torch_geometric_cgt.baselines.graph_ebm import GraphEBM
 from torch_geometric_cgt.baselines.graph_model import GraphModel
 from torch_geometric_cgt.baselines.graph_vae import GraphVAE
-from torch_geometric_cgt.baselines.independent import Independent
-from torch_geometric_cgt.baselines.ngram import NGram
+from torch_geometric_cgt.baselines.ngram import Independent, NGram
 from torch_geometric_cgt.baselines.resampled import Resampled
 from torch_geometric_cgt.baselines.table_model import TableModel
 from torch_geometric_cgt.baselines.tree_diffusion import TreeDiffusion

@@ -1,18 +1,22 @@
-r"""Random graphs with given degrees: the configuration model and a stochastic block model."""
+r"""Random graphs with given degrees, as graphs and as tree models: the configuration model and a
+stochastic block model.
+"""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
 
+from torch_geometric_cgt.baselines.graph_model import GraphModel
 from torch_geometric_cgt.data import MASKS
 from torch_geometric_cgt.data.end_matching import is_member, pair_equal
+from torch_geometric_cgt.models import FitContext, TokenGraph, TreeSource
 from torch_geometric_cgt.utils.seeds import seeded
 
 ROUNDS = 20  # of pairing the ends that would make a self-loop or a repeated edge
@@ -141,3 +145,56 @@ def _pair_blocks(own: Tensor, wish: Tensor, num_blocks: int) -> tuple[Tensor, Te
     left, right = own[a] * num_blocks + wish[a], wish[b] * num_blocks + own[b]
     first, second = pair_equal(left, right)
     return a[first], b[second]
+
+
+class _BlockTrees(GraphModel):
+    r"""Computation graphs of a random graph that keeps the degree and the label of
+    every node. The token of a node is drawn given its label.
+    """
+
+    kind: ClassVar[type[_BlockGraph]]
+
+    def fit_graph(
+        self, graph: TokenGraph, source: TreeSource, context: FitContext
+    ) -> dict[str, Any]:
+        data = Data(edge_index=graph.edge_index, y=graph.y, cluster=graph.token)
+        data.num_nodes = graph.num_nodes
+        data.codebook = torch.zeros(self.num_tokens, 1)  # tokens are wanted, not features
+        self._fitted = self.kind().fit(data)
+        return {'num_nodes': graph.num_nodes, 'num_edges': int(self._fitted.num_edges_.sum())}
+
+    def generate(self, generator: torch.Generator) -> TokenGraph:
+        seed = int(torch.randint(1 << 31, (1,), generator=generator))
+        data = self._fitted.sample(seed)
+        y: Tensor = data.y
+        return TokenGraph(data.token, y, data.edge_index)
+
+
+class ConfigurationTrees(_BlockTrees):
+    r"""Computation graphs of a :class:`ConfigurationModel`: a random graph with the
+    degrees of the source, whose edges do not depend on labels.
+
+    Args:
+        num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
+            null.
+        num_classes (int): The number of labels.
+        num_neighbors (list[int]): The fan-out of each layer.
+    """
+
+    name = 'ConfigurationModel'
+    kind = ConfigurationModel
+
+
+class DegreeCorrectedSBMTrees(_BlockTrees):
+    r"""Computation graphs of a :class:`DegreeCorrectedSBM`: a random graph with the
+    degrees of the source and its number of edges between each pair of labels.
+
+    Args:
+        num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
+            null.
+        num_classes (int): The number of labels.
+        num_neighbors (list[int]): The fan-out of each layer.
+    """
+
+    name = 'DegreeCorrectedSBM'
+    kind = DegreeCorrectedSBM

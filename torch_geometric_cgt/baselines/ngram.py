@@ -1,4 +1,4 @@
-r"""A Markov model of token trees with back-off: each token given its ancestors and the label."""
+r"""Markov models of token trees: with back-off to shorter contexts, and independent tokens."""
 
 from __future__ import annotations
 
@@ -275,3 +275,26 @@ class NGram(TableModel):
 
 def _join(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+class Independent(NGram):
+    r"""Draws the tokens and the numbers of children of all nodes independently,
+    given the label of the root and the layer. It is an :class:`NGram` of order 0
+    without copies.
+
+    Args:
+        num_tokens (int): The number of clusters. Token :obj:`num_tokens` is
+            null.
+        num_classes (int): The number of labels.
+        num_neighbors (list[int]): The fan-out of each layer.
+    """
+
+    name = 'Independent'
+
+    def __init__(self, num_tokens: int, num_classes: int, num_neighbors: Sequence[int]) -> None:
+        super().__init__(num_tokens, num_classes, num_neighbors, order=0, repeats=False)
+
+    def config(self) -> dict[str, Any]:
+        r"""The constructor arguments of this model."""
+        own = super().config()
+        return {name: own[name] for name in ('num_tokens', 'num_classes', 'num_neighbors')}

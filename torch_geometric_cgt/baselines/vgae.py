@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import VGAE as AutoEncoder
+from torch_geometric.nn import GCNConv
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from torch_geometric_cgt.baselines.fitting import MAX_VALUES, check_positive, train
-from torch_geometric_cgt.baselines.graph_encoder import GraphEncoder
 from torch_geometric_cgt.baselines.graph_model import GraphModel
 from torch_geometric_cgt.models import FitContext, TokenGraph, TreeSource
 from torch_geometric_cgt.utils.run_limits import Limits
@@ -246,3 +246,32 @@ def draw_categories(lin: nn.Linear, hidden: Tensor, generator: torch.Generator) 
     return torch.cat(
         [torch.multinomial(lin(b).softmax(dim=1), 1, generator=generator)[:, 0] for b in blocks]
     )
+
+
+class GraphEncoder(nn.Module):
+    r"""Two layers of :class:`~torch_geometric.nn.conv.GCNConv`, as in the paper.
+
+    Args:
+        num_tokens (int): The number of clusters.
+        num_classes (int): The number of labels.
+        hidden_channels (int): The size of hidden representations.
+        latent_channels (int): The size of latent vectors.
+    """
+
+    def __init__(
+        self, num_tokens: int, num_classes: int, hidden_channels: int, latent_channels: int
+    ) -> None:
+        super().__init__()
+        self.token = nn.Embedding(num_tokens, hidden_channels)
+        self.label = nn.Embedding(num_classes + 1, hidden_channels)
+        self.conv = GCNConv(hidden_channels, hidden_channels)
+        self.conv_mean = GCNConv(hidden_channels, latent_channels)
+        self.conv_log_std = GCNConv(hidden_channels, latent_channels)
+
+    def forward(self, token: Tensor, group: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The mean and the logarithm of the standard deviation of the latent vector
+        of each node, ``[N, D]`` each.
+        """
+        x = F.relu(self.conv(self.token(token) + self.label(group), edge_index))
+        log_std = self.conv_log_std(x, edge_index)
+        return self.conv_mean(x, edge_index), log_std.clamp(-6.0, 2.0)
