@@ -36,9 +36,8 @@ from torch_geometric.utils import subgraph
 
 from torch_geometric_cgt import KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.audit.codebook_attack import attack_codebook, feature_kind
-from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.benchmark.gnn_training import score_gnns
-from torch_geometric_cgt.benchmark.metrics import compared_trees
+from torch_geometric_cgt.benchmark.metrics import as_rows, compared_trees
 from torch_geometric_cgt.data import TokenTrees, TreeShape, random_split, tokens_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.pipeline.source import check_source

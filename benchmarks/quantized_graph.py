@@ -18,8 +18,8 @@ import torch
 from cells import add_cell, read_cells
 
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.benchmark.gnn_training import score_gnns
+from torch_geometric_cgt.benchmark.metrics import as_rows
 from torch_geometric_cgt.data import TokenTrees, TreeShape, random_split, tokens_of
 from torch_geometric_cgt.datasets import load_source
 from torch_geometric_cgt.quantizer import label_homogeneity

@@ -29,8 +29,8 @@ from phase_clock import PhaseClock
 
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.benchmark import MODELS
-from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.benchmark.gnn_training import score_gnns
+from torch_geometric_cgt.benchmark.metrics import as_rows
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.pipeline import (
     BuildConfig,

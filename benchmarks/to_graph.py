@@ -24,13 +24,13 @@ from torch_geometric_cgt import SyntheticCGTDataset
 from torch_geometric_cgt.baselines import ConfigurationModel, DegreeCorrectedSBM
 from torch_geometric_cgt.benchmark import MODELS
 from torch_geometric_cgt.benchmark.experiments import GraphSpec
-from torch_geometric_cgt.benchmark.graph_statistics import (
+from torch_geometric_cgt.benchmark.graph_comparison import (
     choose_tail,
     degree_distance,
     degrees_of,
+    graph_scores,
     graph_statistics,
 )
-from torch_geometric_cgt.benchmark.joined_graph import graph_scores
 from torch_geometric_cgt.benchmark.measure_cell import load_graph
 from torch_geometric_cgt.data import TreeShape, join_trees
 from torch_geometric_cgt.report.zoo_tables import STATISTIC_NAMES

@@ -24,9 +24,8 @@ from cells import add_cell, read_cells
 from torch_geometric.data import Data
 
 from torch_geometric_cgt import SyntheticCGTDataset
-from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.benchmark.judge import CEILING, judge
-from torch_geometric_cgt.benchmark.metrics import Estimate, compared_trees, encode_source
+from torch_geometric_cgt.benchmark.metrics import Estimate, as_rows, compared_trees, encode_source
 from torch_geometric_cgt.benchmark.zoo import (
     FLOOR,
     PLAIN,

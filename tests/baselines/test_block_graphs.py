@@ -7,7 +7,7 @@ from torch_geometric.utils import degree, to_undirected
 
 from tests.helpers.graphs import random_graph
 from torch_geometric_cgt.baselines import ConfigurationModel, DegreeCorrectedSBM
-from torch_geometric_cgt.benchmark.graph_statistics import homophily
+from torch_geometric_cgt.benchmark.graph_comparison import homophily
 from torch_geometric_cgt.data import masks_of, random_split
 
 MODELS = [ConfigurationModel, DegreeCorrectedSBM]

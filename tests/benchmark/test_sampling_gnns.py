@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from tests.helpers.trees import SHAPE, encoded, random_tokens
 from torch_geometric_cgt.benchmark import GNNConfig, make_gnn
-from torch_geometric_cgt.benchmark.convs import parents_with_children
 from torch_geometric_cgt.benchmark.gnn_training import evaluate_gnn, gnn_accuracy, train_gnn
 from torch_geometric_cgt.benchmark.sampling_gnns import (
     adjacency,
@@ -14,6 +13,7 @@ from torch_geometric_cgt.benchmark.sampling_gnns import (
     sample_categorical,
 )
 from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.nn.tree_convs import parents_with_children
 
 NAMES = ['FastGCN', 'AS-GCN']  # that sample per layer
 

@@ -16,7 +16,7 @@ from torch_geometric_cgt.benchmark.gnn_training import (
     gnn_accuracy,
     train_gnn,
 )
-from torch_geometric_cgt.benchmark.joined_graph import compare_joined
+from torch_geometric_cgt.benchmark.graph_comparison import compare_joined
 from torch_geometric_cgt.benchmark.judge import (
     CEILING,
     CONTROL,
@@ -78,7 +78,7 @@ class Evaluation:
         views (dict): The score of a network by view of a tree and column: its accuracy,
             or the area under the ROC curve for two labels.
         graph (dict): The output of
-            :func:`~torch_geometric_cgt.benchmark.joined_graph.compare_joined`;
+            :func:`~torch_geometric_cgt.benchmark.graph_comparison.compare_joined`;
             empty if it was not asked for.
     """
 

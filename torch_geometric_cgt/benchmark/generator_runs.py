@@ -13,10 +13,10 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.benchmark.evaluation import CEILING_SEED
 from torch_geometric_cgt.benchmark.judge import CEILING
 from torch_geometric_cgt.benchmark.metrics import (
+    as_rows,
     duplicates,
     encode_source,
     generated_trees,

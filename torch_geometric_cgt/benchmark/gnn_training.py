@@ -10,17 +10,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from torch_geometric_cgt.benchmark.convs import (
-    GNN,
-    PPNP,
-    AttentionConv,
-    MeanConv,
-    PlainMeanConv,
-    SAGEConv,
-    SampledMeanConv,
-    SumConv,
-    TreeGNN,
-)
 from torch_geometric_cgt.benchmark.sampling_gnns import (
     ASGCN,
     FastGCN,
@@ -30,6 +19,15 @@ from torch_geometric_cgt.benchmark.sampling_gnns import (
 )
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.data.token_trees import Rows
+from torch_geometric_cgt.nn.tree_convs import (
+    AttentionConv,
+    MeanConv,
+    PlainMeanConv,
+    SAGEConv,
+    SampledMeanConv,
+    SumConv,
+)
+from torch_geometric_cgt.nn.tree_gnns import GNN, PPNP, TreeGNN
 
 MODELS = ('GCN', 'SGC', 'GIN', 'GAT')
 ALL_MODELS = (*MODELS, 'GraphSAGE', 'FastGCN', 'AS-GCN', 'PASS', 'PPNP')

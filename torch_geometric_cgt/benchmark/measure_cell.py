@@ -14,7 +14,6 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform, Compose
 
 from torch_geometric_cgt.benchmark.cells import Cell, table_name
-from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.benchmark.experiments import (
     EXPERIMENTS,
     BenchmarkConfig,
@@ -25,6 +24,7 @@ from torch_geometric_cgt.benchmark.experiments import (
 from torch_geometric_cgt.benchmark.gnn_training import GNNConfig, evaluate_gnn, train_gnn
 from torch_geometric_cgt.benchmark.link_prediction import score_links
 from torch_geometric_cgt.benchmark.metrics import (
+    as_rows,
     compared_trees,
     duplicates,
     encode_source,

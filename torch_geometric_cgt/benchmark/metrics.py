@@ -10,10 +10,11 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from torch_geometric_cgt.benchmark.convs import as_rows
 from torch_geometric_cgt.data import TokenTrees, TreeShape
+from torch_geometric_cgt.data.token_trees import Rows, SparseRows
 from torch_geometric_cgt.datasets.synthetic import SyntheticCGTDataset
 from torch_geometric_cgt.pipeline.source import Source
+from torch_geometric_cgt.quantizer.feature_space import is_bag_of_words
 from torch_geometric_cgt.sampler import InNeighbors, sample_trees
 from torch_geometric_cgt.utils.seeds import derive_seed
 
@@ -235,6 +236,18 @@ def generated_trees(dataset: SyntheticCGTDataset) -> TokenTrees:
     """
     made, codebook = dataset.trees, as_rows(dataset.codebook)
     return replace(made, tokens=made.tokens.long(), y=made.y.long(), x=codebook)
+
+
+def as_rows(x: Tensor) -> Rows:
+    r"""A table of features in the form that is faster to multiply: :class:`SparseRows`
+    for a sparse matrix or a bag of words, a dense tensor otherwise.
+
+    Args:
+        x (torch.Tensor): The table, ``[m, F]``.
+    """
+    if x.layout != torch.strided or is_bag_of_words(x):
+        return SparseRows.from_matrix(x.float())
+    return x.float()
 
 
 def encode_source(source: Source, shape: TreeShape, seed: int, run: int) -> TokenTrees:

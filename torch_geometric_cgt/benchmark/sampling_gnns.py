@@ -8,16 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torch_geometric_cgt.benchmark.convs import (
-    SampledMeanConv,
-    TreeConv,
-    TreeGNN,
-    linear,
-    lookup,
-    parents_with_children,
-)
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.data.token_trees import Rows
+from torch_geometric_cgt.nn.tree_convs import (
+    SampledMeanConv,
+    TreeConv,
+    linear,
+    parents_with_children,
+)
+from torch_geometric_cgt.nn.tree_gnns import TreeGNN, lookup
 
 
 def sample_categorical(weight: Tensor, num: int) -> Tensor:

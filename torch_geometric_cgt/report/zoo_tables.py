@@ -199,7 +199,7 @@ def joined_table(graph: Mapping[str, Any]) -> TextTable:
 
     Args:
         graph (dict): The output of
-            :func:`~torch_geometric_cgt.benchmark.joined_graph.compare_graphs`.
+            :func:`~torch_geometric_cgt.benchmark.graph_comparison.compare_graphs`.
     """
     columns = list(graph['statistics'])
     body = []

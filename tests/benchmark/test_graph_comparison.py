@@ -1,4 +1,4 @@
-"""Statistics of graphs: by hand, and against a count of all triples."""
+"""Statistics of graphs, by hand and against a count of all triples, and comparisons of graphs."""
 
 from itertools import combinations
 
@@ -10,14 +10,20 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from tests.helpers.graphs import random_graph
-from torch_geometric_cgt.benchmark import graph_statistics as module
-from torch_geometric_cgt.benchmark.graph_statistics import (
+from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.benchmark import GNNConfig, evaluate_dataset
+from torch_geometric_cgt.benchmark import graph_comparison as module
+from torch_geometric_cgt.benchmark.graph_comparison import (
     choose_tail,
     clustering,
+    compare_graphs,
+    compare_joined,
     degree_distance,
     degree_exponent,
     graph_statistics,
 )
+from torch_geometric_cgt.data import TreeShape, masks_of, random_split
+from torch_geometric_cgt.pipeline.source import check_source
 
 
 def graph_of(edges, y) -> Data:
@@ -95,3 +101,44 @@ def test_the_distance_of_degrees(kite):
     assert degree_distance(kite, kite) == 0
     # Sorted: 0 1 2 2 2 3 and 1 1 1 1 1 5.
     assert degree_distance(kite, star) == pytest.approx((1 + 0 + 1 + 1 + 1 + 2) / 6)
+
+
+QUICK = GNNConfig(epochs=30, patience=30)
+
+
+def test_a_graph_equals_itself(graph):
+    graph.update(masks_of(random_split(graph.y >= 0, 0)))
+    shape = TreeShape.of([3, 2])
+    found = compare_graphs({'original': graph, 'same': graph}, shape, ['SGC'], 0, QUICK)
+    assert found['statistics']['original'] == found['statistics']['same']
+    assert found['degree_distance'] == {'original': 0, 'same': 0}
+    assert found['scores']['original'] == found['scores']['same']
+    assert found['scores']['same']['SGC'] > 0.6
+
+
+def test_a_graph_without_test_nodes_has_no_scores(graph):
+    graph.train_mask = graph.y >= 0
+    found = compare_graphs({'only': graph}, TreeShape.of([2]), ['SGC'], 0, QUICK)
+    assert found['scores'] == {'only': {}} and found['degree_distance'] == {}
+
+
+def test_an_evaluation_compares_the_joined_trees(graph, cached):
+    dataset = SyntheticCGTDataset(graph, **cached)
+    found = compare_joined(check_source(graph), dataset, ['SGC'], QUICK)
+    assert list(found['statistics']) == list(found['scores']) == ['original', 'generated']
+    source, made = found['statistics'].values()
+    assert source['num_nodes'] == made['num_nodes'] == 120
+    assert made['tail_start'] == source['tail_start']
+    evaluation = evaluate_dataset(graph, [dataset], ['SGC'], QUICK, log=False, graph=True)
+    assert evaluation.to_dict()['graph'] == found
+    # The scores on trees of the source are those of the section above it.
+    assert found['scores']['original']['SGC'] == pytest.approx(
+        evaluation.scores['original']['SGC'][0]
+    )
+
+
+def test_without_the_source_only_the_joined_graph_is_described(graph, cached):
+    dataset = SyntheticCGTDataset(graph, **cached)
+    found = compare_joined(None, dataset, ['SGC'], QUICK)
+    assert list(found['statistics']) == ['generated'] and not found['degree_distance']
+    assert not evaluate_dataset(None, [dataset], ['SGC'], QUICK, log=False, publishable=True).graph
