@@ -9,11 +9,11 @@ import torch
 from torch_geometric.data import Data
 
 from tests.helpers.graphs import random_graph
-from torch_geometric_cgt.data import InNeighbors, mapped_neighbors
+from torch_geometric_cgt.data import InNeighbors, in_neighbors
 from torch_geometric_cgt.quantizer import FlowKMeans, protected_means, reduce_features
 from torch_geometric_cgt.quantizer.feature_space import out_of_fold_probabilities, tf_idf
 from torch_geometric_cgt.training import World, join_world, leave_world
-from torch_geometric_cgt.transforms import Quantize, quantize, scenes, task_trials
+from torch_geometric_cgt.transforms import Quantize, quantize, scenes, task_weight
 from torch_geometric_cgt.utils import scratch
 from torch_geometric_cgt.utils.rows import block_of
 from torch_geometric_cgt.utils.scratch import Scratch
@@ -58,7 +58,7 @@ def statistics(world: World) -> dict[str, torch.Tensor]:
 
 def clusterings(folder: Path, world: World) -> dict[str, torch.Tensor]:
     """Clusters, codebook and scenes with rows that are shared, in small cells."""
-    task_trials.TRIAL_ROWS = 150
+    task_weight.TRIAL_ROWS = 150
     scratch.MAP_FROM = 1  # maps all tables
     quantize.FlowKMeans = partial(FlowKMeans, cell_size=40)
     scenes.FlowKMeans = partial(FlowKMeans, cell_size=40)
@@ -78,8 +78,8 @@ def clusterings(folder: Path, world: World) -> dict[str, torch.Tensor]:
     root = (data.y >= 0).nonzero().view(-1)
     near = InNeighbors.from_edge_index(data.edge_index, NUM_NODES)
     args = (out['cluster memory'], out['codebook memory'].float(), near, root, data.y[root])
-    mapped_neighbors.RANGE_EDGES = 100
-    files = mapped_neighbors.mapped_in_neighbors(data.edge_index, NUM_NODES, folder / 'e', world)
+    in_neighbors.RANGE_EDGES = 100
+    files = in_neighbors.mapped_in_neighbors(data.edge_index, NUM_NODES, folder / 'e', world)
     assert torch.equal(files.ptr, near.ptr) and torch.equal(files.source, near.source)
     out['scene'] = scenes.find_scenes(*args, 12, K, world=world)
     place = Scratch(folder / 'scratch')

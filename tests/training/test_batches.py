@@ -4,8 +4,7 @@ import torch
 from tests.helpers.tiny import model
 from torch_geometric_cgt import FitConfig
 from torch_geometric_cgt.training import World
-from torch_geometric_cgt.training.batch_workers import planned_steps
-from torch_geometric_cgt.training.batches import DRAW_BLOCK, Batch, Batches
+from torch_geometric_cgt.training.batches import DRAW_BLOCK, Batch, Batches, planned_steps
 
 NUM_ROOTS = 611
 Y = torch.arange(NUM_ROOTS) % 2

@@ -217,7 +217,7 @@ def test_the_weight_of_the_task_is_found_on_some_of_many_rows(monkeypatch):
         sizes.append(len(x))
         return fit(self, x, y)
 
-    module = importlib.import_module('torch_geometric_cgt.transforms.task_trials')
+    module = importlib.import_module('torch_geometric_cgt.transforms.task_weight')
     monkeypatch.setattr(FlowKMeans, 'fit', spy)
     for rows in [400, 50_000]:
         monkeypatch.setattr(module, 'TRIAL_ROWS', rows)

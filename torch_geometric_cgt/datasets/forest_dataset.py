@@ -1,4 +1,4 @@
-r"""The views of a synthetic dataset: splits, statistics, one graph, compact features, loaders."""
+r"""The views of a synthetic dataset: splits, statistics, graphs, compact features, loaders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch_geometric.data import Data, Dataset
+from torch_geometric.data import Data, Dataset, InMemoryDataset
 from torch_geometric.loader import NeighborLoader
 
 from torch_geometric_cgt.data import (
@@ -24,7 +24,6 @@ from torch_geometric_cgt.data import (
     root_nodes,
     split_of,
 )
-from torch_geometric_cgt.datasets.joined_graph import JoinedGraph
 from torch_geometric_cgt.release import Release
 from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.transforms import RootNodeSplit, TreeLinkSplit, forest_aware
@@ -288,3 +287,32 @@ class ForestDataset(Dataset):
             device,
             generator,
         )
+
+
+class JoinedGraph(InMemoryDataset):
+    r"""A dataset of the one graph of
+    :meth:`~torch_geometric_cgt.SyntheticCGTDataset.to_graph`, see
+    :meth:`~torch_geometric_cgt.SyntheticCGTDataset.joined`.
+
+    Args:
+        data (Data): The graph.
+        num_classes (int): The number of labels of the source.
+        transform (callable, optional): Applied on every access. The graph is an
+            ordinary one, so that all transforms of PyG work as they are.
+            (default: :obj:`None`)
+    """
+
+    def __init__(self, data: Data, num_classes: int, transform: Callable | None = None) -> None:
+        super().__init__(None, transform)
+        self.declared_classes = num_classes
+        self.data, self.slices = self.collate([data])
+        self.size_of_graph = data.num_nodes, data.num_edges
+
+    @property
+    def num_classes(self) -> int:
+        r"""The number of labels of the source."""
+        return self.declared_classes
+
+    def __repr__(self) -> str:
+        num_nodes, num_edges = self.size_of_graph
+        return f'{self.__class__.__name__}({num_nodes}, edges={num_edges})'

@@ -12,7 +12,7 @@ from torch_geometric_cgt.models.path_support import check_min_support
 from torch_geometric_cgt.quantizer import protected_means
 from torch_geometric_cgt.transforms import Quantize
 from torch_geometric_cgt.transforms.quantize import Clustering
-from torch_geometric_cgt.transforms.task_trials import sharing
+from torch_geometric_cgt.transforms.task_weight import sharing
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import block_of
 

@@ -16,7 +16,7 @@ from torch_geometric_cgt.data import (
     TokenTrees,
     masks_of,
 )
-from torch_geometric_cgt.data.mapped_neighbors import in_neighbors
+from torch_geometric_cgt.data.in_neighbors import in_neighbors
 from torch_geometric_cgt.models import FitContext, TokenGraph, TreeModel, TreeSource
 from torch_geometric_cgt.models.candidates import CandidatePool
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule

@@ -15,8 +15,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from torch_geometric_cgt.errors import NotFiniteError
 from torch_geometric_cgt.nn import CGTGenerator
-from torch_geometric_cgt.training.batch_workers import planned_steps
-from torch_geometric_cgt.training.batches import Batch, Batches, DrawTokens, batch_loss, evaluate
+from torch_geometric_cgt.training.batches import (
+    Batch,
+    Batches,
+    DrawTokens,
+    batch_loss,
+    evaluate,
+    planned_steps,
+)
 from torch_geometric_cgt.training.checkpoint import Checkpoints, TrainingState, fingerprint
 from torch_geometric_cgt.training.config import FitConfig, FitResult
 from torch_geometric_cgt.utils.distributed import World, fork_rng, seed_global

@@ -33,8 +33,11 @@ from torch_geometric_cgt.quantizer.feature_space import (
     task_space,
     tf_idf,
 )
-from torch_geometric_cgt.transforms.task_trials import TrialClusterings, sharing
-from torch_geometric_cgt.transforms.task_weight import calibrate_task_weight
+from torch_geometric_cgt.transforms.task_weight import (
+    TrialClusterings,
+    calibrate_task_weight,
+    sharing,
+)
 from torch_geometric_cgt.utils.checks import check_integer, check_memory
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import block_of, proximity_order

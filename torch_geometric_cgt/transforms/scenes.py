@@ -15,7 +15,7 @@ from torch_geometric_cgt.quantizer.feature_space import (
     out_of_fold_probabilities,
     task_space,
 )
-from torch_geometric_cgt.transforms.task_trials import sharing
+from torch_geometric_cgt.transforms.task_weight import sharing
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.scratch import Scratch
 
