@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torch_geometric_cgt.release.card import K_ANONYMITY, Card
-from torch_geometric_cgt.release.profile_facts import TENSOR
+from torch_geometric_cgt.release.optional_facts import PROFILE_TENSOR
 from torch_geometric_cgt.release.shards import FORMAT, Shards
 from torch_geometric_cgt.release.terms import Terms, class_name_lines
 
@@ -114,5 +114,5 @@ def _tensors(release: Release) -> str:
             f'{len(trees.edge_values)} where there is none), `edge_codebook` ({names})'
         )
     if release.profile is not None:
-        text += f', `{TENSOR}` (the mean degree of each group of source nodes, rounded)'
+        text += f', `{PROFILE_TENSOR}` (the mean degree of each group of source nodes, rounded)'
     return text

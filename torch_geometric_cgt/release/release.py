@@ -21,16 +21,14 @@ from torch_geometric_cgt.pipeline import Build, BuildConfig, Source
 from torch_geometric_cgt.quantizer.feature_space import multiply_rows
 from torch_geometric_cgt.release.card import Card, check_private_card
 from torch_geometric_cgt.release.checks import check_card, check_groups, tensor_specs
-from torch_geometric_cgt.release.edge_facts import (
+from torch_geometric_cgt.release.optional_facts import (
+    PROFILE_TENSOR,
     check_edge_codebook,
     check_edge_facts,
+    check_generator_facts,
+    check_profile_facts,
     edge_specs,
     form_of,
-)
-from torch_geometric_cgt.release.generator_facts import check_generator_facts
-from torch_geometric_cgt.release.profile_facts import (
-    TENSOR,
-    check_profile_facts,
     profile_specs,
     read_profile,
 )
@@ -178,7 +176,7 @@ def write_release(folder: Path, release: Release, shard_bytes: int = SHARD_BYTES
         tensors['edge_tokens'] = trees.edge_tokens.int()
         tensors['edge_codebook'] = trees.edge_values.table
     if release.profile is not None:
-        tensors[TENSOR] = release.profile.mean_degree
+        tensors[PROFILE_TENSOR] = release.profile.mean_degree
     shards, card, files = Shards.of(tensors, shard_bytes), release.card, [TENSORS, README]
     if shards is not None:
         shards.write(folder, tensors)

@@ -9,8 +9,7 @@ from typing import Any
 
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.privacy.units import CappedSample
-from torch_geometric_cgt.release.generator_facts import generator_sentences
-from torch_geometric_cgt.release.profile_facts import profile_sentences
+from torch_geometric_cgt.release.optional_facts import generator_sentences, profile_sentences
 from torch_geometric_cgt.release.wording import (
     DP,
     K_ANONYMITY,
