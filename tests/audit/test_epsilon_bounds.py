@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from tests.helpers.neighbouring_runs import epsilon_lower_bound
 from torch_geometric_cgt.audit.epsilon_bounds import (
     ClaimFamily,
     GaussianFamily,
     binomial_epsilon,
     binomial_p_value,
-    epsilon_lower_bound,
     gaussian_epsilon,
+    is_refuted,
     one_run_bound,
-    one_run_p_value,
 )
 from torch_geometric_cgt.privacy import Budget
 
@@ -99,9 +99,10 @@ def test_gaussian_privacy_by_hand():
 def test_two_guesses_by_hand():
     """Both right with probability t: p_2 = t, p_1 >= 2 f^-1(t) and so on, all of which is one."""
     family, epsilon = ClaimFamily(), math.log(3)
-    found = one_run_p_value(2, 2, 2, family, epsilon)
+    curve = family.curve(np.asarray(epsilon))
     # right = t, then wrong = t / 3 and right = t + t / 3, then wrong = (4 / 3 t) / 3: sum is 16/9 t
-    assert found == pytest.approx(9 / 16, rel=1e-6)
+    assert not is_refuted(2, 2, 2, curve, 9 / 16 - 1e-6)
+    assert is_refuted(2, 2, 2, curve, 9 / 16 + 1e-6)
     assert binomial_p_value(2, 2, 2, epsilon) == pytest.approx(9 / 16)
 
 
@@ -152,8 +153,8 @@ def test_noise_that_is_too_small_is_found_out():
     family = GaussianFamily(1e-5)
     run = guessed(np.random.default_rng(0), 4.0, 400, 0.25)
     assert one_run_bound(400, *run, family) > 1.0
-    assert one_run_p_value(400, *run, family, 1.0) < 0.01
-    assert one_run_p_value(400, *run, family, 4.0) > 0.5
+    assert is_refuted(400, *run, family.curve(np.asarray(1.0)), 0.01)
+    assert not is_refuted(400, *run, family.curve(np.asarray(4.0)), 0.5)
 
 
 def test_lower_bound_of_equal_and_of_disjoint_results():

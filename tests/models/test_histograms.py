@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.neighbouring_runs import epsilon_lower_bound
 from tests.helpers.private_models import NUM_CLASSES, NUM_TOKENS, draw_trees, rng
-from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.models.histograms import (
     Layer,

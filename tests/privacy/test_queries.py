@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
+from tests.helpers.neighbouring_runs import epsilon_lower_bound
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.privacy import (
     Answer,

@@ -10,7 +10,6 @@ from torch_geometric_cgt.quantizer.feature_space import (
     is_bag_of_words,
     multiply_rows,
     out_of_fold_probabilities,
-    probe_accuracy,
     random_projection,
     task_space,
     tf_idf,
@@ -112,22 +111,6 @@ def test_space_does_not_depend_on_the_scale_of_features():
     small, large = task_space(z, prob, 0.5), task_space(1000 * z, prob, 0.5)
     assert torch.allclose(small, large, atol=1e-4) and small.shape == (300, 6)
     assert task_space(z, prob, 0.0) is z
-
-
-def test_probe_tells_signal_from_noise():
-    z, y = blobs()
-    assert probe_accuracy(z, y) > 0.8
-    assert probe_accuracy(torch.randn(300, 3), y) < 0.5
-
-
-def test_probe_learns_from_training_rows_only():
-    z, y = blobs()
-    train = torch.arange(300) < 100
-    wrong = torch.where(train, (y + 1) % 3, y)  # labels that mislead about all other rows
-    assert probe_accuracy(z, y, train_mask=train) > 0.8
-    assert probe_accuracy(z, wrong, train_mask=train) < 0.2
-    for mask in (train & False, train | True):  # nothing to learn, nothing to test
-        assert probe_accuracy(z, y, train_mask=mask) == probe_accuracy(z, y)
 
 
 def test_the_task_space_is_the_same_in_one_block_and_in_many(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from torch_geometric_cgt.audit.epsilon_bounds import epsilon_lower_bound
+from tests.helpers.neighbouring_runs import epsilon_lower_bound
 from torch_geometric_cgt.errors import LedgerError
 from torch_geometric_cgt.privacy import Budget, Entry, Gaussian, Ledger, Queries
 from torch_geometric_cgt.quantizer import PrivateKMeans

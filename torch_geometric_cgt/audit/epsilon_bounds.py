@@ -1,6 +1,4 @@
-r"""Lower bounds on the privacy loss: from the number of right guesses in one run, and from many
-independent runs on neighbouring data.
-"""
+r"""Lower bounds on the privacy loss, from the number of right guesses in one run."""
 
 from __future__ import annotations
 
@@ -9,12 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from scipy.optimize import brentq
 from scipy.special import bdtrc, expit, log_ndtr, ndtr, ndtri
-from torch import Tensor
 
-from torch_geometric_cgt.audit.estimates import proportion
 from torch_geometric_cgt.privacy.accounting import Budget
 
 MAX_EPSILON = 50.0  # larger values cannot be told from certainty
@@ -24,7 +19,6 @@ NUM_STEPS, NUM_ROUNDS = 33, 4  # of the search for the largest refuted parameter
 # The inverse of 1 - f, for the trade-off function f of a mechanism: the smallest probability
 # without a unit of an event with the given probability with it. One value per parameter.
 Curve = Callable[[np.ndarray], np.ndarray]
-NUM_THRESHOLDS = 64
 
 
 @dataclass(frozen=True)
@@ -130,29 +124,6 @@ def is_refuted(
         right = np.minimum(2.0, right + i / (num_guesses - i) * (more - wrong))
         wrong = np.minimum(2.0, more)  # beyond one, it is refuted anyway
     return np.asarray(right + wrong > num_guesses / num_canaries * (1 + 1e-12))
-
-
-def one_run_p_value(
-    num_canaries: int, num_guesses: int, num_correct: int, family: Family, parameter: float
-) -> float:
-    r"""An upper bound on the probability of so many correct guesses.
-
-    Args:
-        num_canaries (int): The number of canaries.
-        num_guesses (int): The number of guesses.
-        num_correct (int): The number of correct guesses.
-        family (GaussianFamily or ClaimFamily): The form of the guarantee.
-        parameter (float): Its parameter.
-    """
-    curve = family.curve(np.asarray(parameter))
-    low, high = -700.0, 0.0  # of the logarithm
-    if not is_refuted(num_canaries, num_guesses, num_correct, curve, 1.0):
-        return 1.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        refuted = is_refuted(num_canaries, num_guesses, num_correct, curve, math.exp(middle))
-        low, high = (low, middle) if refuted else (middle, high)
-    return math.exp(high)
 
 
 def one_run_bound(
@@ -291,55 +262,3 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if mu <= 0 or excess(0.0) <= 0:
         return 0.0
     return float(brentq(excess, 0.0, mu * (mu / 2 + 40)))
-
-
-def epsilon_lower_bound(
-    first: Tensor, second: Tensor, delta: float, confidence: float = 0.999
-) -> float:
-    r"""An :math:`\epsilon` for which a mechanism is not :math:`(\epsilon,
-    \delta)`-differentially private, with the given confidence.
-
-    A differentially private mechanism satisfies :math:`P(S) \leq e^\epsilon
-    Q(S) + \delta` for every set of results :math:`S`. The sets that are tried
-    are those above or below a threshold on a score. The first half of the
-    results selects the threshold. On the second half, both probabilities are
-    bounded by exact intervals (Clopper and Pearson, 1934).
-
-    Args:
-        first (torch.Tensor): The scores of independent results on some data,
-            ``[n]``.
-        second (torch.Tensor): The scores of results on neighbouring data,
-            ``[m]``.
-        delta (float): The claimed failure probability.
-        confidence (float, optional): The probability that the bound holds.
-            (default: :obj:`0.999`)
-    """
-    if min(first.numel(), second.numel()) < 4:
-        raise ValueError(
-            f'A bound needs at least 4 results on each of both data sets '
-            f'(got {first.numel()} and {second.numel()})'
-        )
-    best, found = -math.inf, 0.0
-    halves = [(x[: x.numel() // 2], x[x.numel() // 2 :]) for x in (first, second)]
-    try_on, test_on = [half[0] for half in halves], [half[1] for half in halves]
-    levels = torch.linspace(0, 1, NUM_THRESHOLDS + 2, dtype=torch.double)[1:-1]
-    tails = torch.logspace(-4, -2, 8, dtype=torch.double)
-    both = torch.cat(try_on).double().sort().values
-    places = torch.cat([levels, tails, 1 - tails]) * (both.numel() - 1)
-    for threshold in both[places.long()].unique():
-        for sign in (1, -1):
-            for p, q in ((0, 1), (1, 0)):
-                guess = _bound(try_on[p], try_on[q], threshold, sign, delta, confidence)
-                if guess > best:
-                    best = guess
-                    found = _bound(test_on[p], test_on[q], threshold, sign, delta, confidence)
-    return max(0.0, found)
-
-
-def _bound(
-    p: Tensor, q: Tensor, threshold: Tensor, sign: int, delta: float, confidence: float
-) -> float:
-    hits = [int((sign * x >= sign * threshold).sum()) for x in (p, q)]
-    low = proportion(hits[0], p.numel(), confidence).low
-    high = proportion(hits[1], q.numel(), confidence).high
-    return math.log((low - delta) / high) if low > delta else -math.inf

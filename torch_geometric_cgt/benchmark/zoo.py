@@ -35,7 +35,6 @@ __all__ = [
     'zoo_scores',
 ]
 
-METRICS = ('accuracy', 'roc_auc')
 LENGTH = 2.0  # of a feature vector
 
 

@@ -237,29 +237,3 @@ def task_space(
         space[rows, : z.size(1)] = (z[rows] - mean) / scale
         space[rows, z.size(1) :] = weight * extra[rows].to(z.dtype)
     return space
-
-
-def probe_accuracy(
-    features: Tensor, y: Tensor, seed: int = 0, train_mask: Tensor | None = None
-) -> float:
-    r"""Returns the accuracy of a linear model on rows whose labels it did not
-    see, as a measure of how well the features predict the labels.
-
-    Args:
-        features (torch.Tensor): The features, ``[N, D]``.
-        y (torch.Tensor): The labels, ``[N]``, negative where there is none.
-        seed (int, optional): The seed of the folds. (default: :obj:`0`)
-        train_mask (torch.Tensor, optional): The rows that may be learned
-            from, ``[N]``; all others are tested. By default, or if no row is
-            left to learn from or to test, all rows are tested out of fold.
-            (default: :obj:`None`)
-    """
-    known = y >= 0
-    seen, tested = known, known
-    if train_mask is not None and (known & train_mask).any() and (known & ~train_mask).any():
-        seen, tested = known & train_mask, known & ~train_mask
-    labels = y.masked_fill(~seen, -1)
-    probabilities = out_of_fold_probabilities(features, labels, num_folds=3, seed=seed)
-    classes = labels[seen].unique()
-    predicted = classes[torch.from_numpy(probabilities).argmax(dim=1)]
-    return float((predicted == y)[tested].double().mean())

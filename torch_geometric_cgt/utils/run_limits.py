@@ -3,8 +3,6 @@ r"""Limits of time and memory of one run."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psutil
@@ -49,21 +47,6 @@ class Limits:
                 f'The run uses {used / 2**30:.2f} GiB of memory, more than the limit of '
                 f'{self.bytes / 2**30:.2f} GiB'
             )
-
-
-@contextmanager
-def as_out_of_memory() -> Iterator[None]:
-    r"""Turns the errors of Python and torch about missing memory into
-    :class:`~torch_geometric_cgt.errors.OutOfMemory`.
-    """
-    try:
-        yield
-    except OutOfMemory:
-        raise
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        raise OutOfMemory(str(error).splitlines()[0] if str(error) else repr(error)) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
