@@ -234,10 +234,7 @@ def evaluate_dataset(
             (default: :obj:`False`)
     """
     models = (ZOO if zoo else MODELS) if models is None else models
-    allowed = list(MAKERS if zoo else ALL_MODELS)
-    unknown = [name for name in models if name not in allowed]
-    if unknown:
-        raise ValueError(f'Unknown models {unknown}; choose from {allowed}')
+    _check_models(models, zoo)
     checked = None if publishable else check_source(source)
     out = Evaluation(list(models))
     if zoo:
@@ -272,6 +269,12 @@ def evaluate_dataset(
         chosen = [name for name in models if name in ALL_MODELS] or list(MODELS)
         out.graph = compare_joined(checked, datasets[0], chosen, own)
     return out
+
+
+def _check_models(models: Sequence[str], zoo: bool) -> None:
+    allowed = list(MAKERS if zoo else ALL_MODELS)
+    if unknown := [name for name in models if name not in allowed]:
+        raise ValueError(f'Unknown models {unknown}; choose from {allowed}')
 
 
 def compared_views(trees: dict[str, TokenTrees]) -> dict[str, dict[str, float]]:

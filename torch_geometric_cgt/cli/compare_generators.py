@@ -15,6 +15,7 @@ from torch_geometric_cgt.cli.source_arguments import add_source_arguments, has_s
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from torch_geometric_cgt.benchmark.generator_comparison import Comparison
     from torch_geometric_cgt.benchmark.generator_runs import ComparedGenerator, ComparedGraph
 
 ALL = 'all'
@@ -34,19 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare these, comma-separated, e.g. CGT,NGram,NGram+tilt; 'all' for all of them",
     )
     add('--zoo', action='store_true', help='score by the zoo of 18 GNNs (default: four GNNs)')
-    add(
-        '--seconds',
-        type=float,
-        default=SECONDS,
-        help='limit of a build, and of an attack (default: %(default)s)',
-    )
-    add(
-        '--memory',
-        type=float,
-        default=MEMORY,
-        metavar='GIB',
-        help='limit of a build, and of an attack (default: %(default)s)',
-    )
+    _add_limits(group)
     add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
     add(
         '--option',
@@ -66,13 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action='store_true',
         help='only time and memory of each build, against the size of the graph',
     )
-    add(
-        '--clock',
-        choices=('wall', 'processor'),
-        default='wall',
-        help='what --seconds limits; processor time does not depend on other work '
-        '(default: %(default)s)',
-    )
     add('--retry', action='store_true', help='run again what did not finish')
     add(
         '--out',
@@ -82,8 +64,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    shown = 'limit of a build, and of an attack (default: %(default)s)'
+    group.add_argument('--seconds', type=float, default=SECONDS, help=shown)
+    group.add_argument('--memory', type=float, default=MEMORY, metavar='GIB', help=shown)
+    group.add_argument(
+        '--clock',
+        choices=('wall', 'processor'),
+        default='wall',
+        help='what --seconds limits; processor time does not depend on other work '
+        '(default: %(default)s)',
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     r"""Runs the comparison."""
+    from torch_geometric_cgt.benchmark.generator_verdicts import compare_results
+    from torch_geometric_cgt.report.generator_page import write_comparison
+    from torch_geometric_cgt.report.generator_scaling import scaling_table, write_scaling
+    from torch_geometric_cgt.report.generator_tables import generator_table, overall_table
+
+    comparison, started = _comparison(args), time.monotonic()
+    try:
+        results = comparison.run()
+    except KeyboardInterrupt:
+        print(
+            f"cgt: interrupted. The same command resumes; finished parts are in '{args.cells}'",
+            file=sys.stderr,
+        )
+        return 130
+    if args.scaling:
+        tables, paths = [scaling_table(results)], write_scaling(args.out, results)
+    else:
+        found = {**compare_results(results), 'settings': _settings(args, comparison.config.models)}
+        tables = [generator_table(found), overall_table(found)]
+        paths = write_comparison(args.out, found)
+    for table in tables:
+        print('', table.title, table.to_text(), *table.notes, sep='\n')
+    for path in paths:
+        print(f'Wrote {path}')
+    print(f'{len(results)} parts in {args.cells}, {time.monotonic() - started:.0f} seconds')
+    return 0
+
+
+def _comparison(args: argparse.Namespace) -> Comparison:
+    r"""The comparison of checked arguments. Nothing is built yet."""
     from torch_geometric_cgt.audit.strongest_attack import attack_generator
     from torch_geometric_cgt.benchmark.generator_comparison import (
         QUICK,
@@ -91,13 +116,9 @@ def run(args: argparse.Namespace) -> int:
         ComparisonConfig,
     )
     from torch_geometric_cgt.benchmark.generator_runs import BuildSettings
-    from torch_geometric_cgt.benchmark.generator_verdicts import compare_results
     from torch_geometric_cgt.benchmark.zoo import ZOO
     from torch_geometric_cgt.benchmark.zoo_models import MAKERS
     from torch_geometric_cgt.datasets.sources import build_folder
-    from torch_geometric_cgt.report.generator_page import write_comparison
-    from torch_geometric_cgt.report.generator_scaling import scaling_table, write_scaling
-    from torch_geometric_cgt.report.generator_tables import generator_table, overall_table
     from torch_geometric_cgt.utils.files import require_writable
 
     models = split_names(args.models) or (ZOO if args.zoo else QUICK)
@@ -116,8 +137,7 @@ def run(args: argparse.Namespace) -> int:
     )
     for folder in (args.cells.absolute().parent, args.out):
         require_writable(folder)
-    started = time.monotonic()
-    comparison = Comparison(
+    return Comparison(
         graphs,
         generators,
         args.cells,
@@ -127,26 +147,6 @@ def run(args: argparse.Namespace) -> int:
         args.retry,
         None if args.quiet else _print,
     )
-    try:
-        results = comparison.run()
-    except KeyboardInterrupt:
-        print(
-            f"cgt: interrupted. The same command resumes; finished parts are in '{args.cells}'",
-            file=sys.stderr,
-        )
-        return 130
-    if args.scaling:
-        tables, paths = [scaling_table(results)], write_scaling(args.out, results)
-    else:
-        found = {**compare_results(results), 'settings': _settings(args, models)}
-        tables = [generator_table(found), overall_table(found)]
-        paths = write_comparison(args.out, found)
-    for table in tables:
-        print('', table.title, table.to_text(), *table.notes, sep='\n')
-    for path in paths:
-        print(f'Wrote {path}')
-    print(f'{len(results)} parts in {args.cells}, {time.monotonic() - started:.0f} seconds')
-    return 0
 
 
 def _print(line: str) -> None:
