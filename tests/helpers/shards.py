@@ -25,7 +25,9 @@ SECONDS = {
     'pipeline/test_private.py': 13,
     'training/test_checkpoint.py': 13,
     'cli/test_audit.py': 13,
+    'quantizer/test_shared_kmeans.py': 13,
     'pipeline/test_several.py': 12,
+    'transforms/test_task_weight.py': 11,
     'privacy/test_ledger.py': 11,
     'pipeline/test_k_anonymous.py': 7,
     'utils/test_distributed.py': 10,
@@ -43,6 +45,7 @@ SECONDS = {
     'test_package.py': 6,
     'pipeline/test_public_start.py': 6,
     'audit/test_release_audit.py': 6,
+    'release/test_optional_facts.py': 6,
     'test_benchmarks.py': 5,
     'release/test_release.py': 5,
 }
