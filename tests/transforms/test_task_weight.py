@@ -63,7 +63,7 @@ def test_what_training_nodes_do_not_tell_is_not_put_back():
 
     args = (x, None, misled, quantized)
     assert calibrate_task_weight(*args) > 0
-    assert calibrate_task_weight(*args, train_mask=train) == 0
+    assert calibrate_task_weight(*args, split=train.long()) == 0
 
 
 @pytest.fixture(scope='module')

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from torch_geometric_cgt.data.token_trees import TokenTrees, masks_of
+from torch_geometric_cgt.data.token_trees import TokenTrees
 from torch_geometric_cgt.data.tree import TreeShape
 from torch_geometric_cgt.utils.linear import fit_linear, reduce_features
 
@@ -243,28 +243,6 @@ class ViewProbes:
             probs = torch.stack([probes[name](z) for probes in self.folds])  # [K, n, C]
             out[name] = probs[fold, torch.arange(fold.numel())]
         return out
-
-
-def view_scores(trees: TokenTrees, table: Tensor) -> dict[str, float]:
-    r"""Trains a probe of each view on the training roots and tests it on all
-    other roots. If the training split cannot be used, every second root is
-    trained on.
-
-    The score is the accuracy. For two labels, it is the area under the ROC
-    curve: where one label is rare, the accuracy hardly depends on the view.
-
-    Args:
-        trees (TokenTrees): The trees.
-        table (torch.Tensor): The features of each token, ``[m, D]``, see :meth:`probe_table`.
-    """
-    y, train = trees.y.long(), masks_of(trees.split)['train_mask']
-    if train.all() or y[train].unique().numel() < 2:
-        train = torch.arange(train.numel()) % 2 == 0
-    out = {}
-    for name, z in tree_views(trees.tokens, table, trees.shape).items():
-        probs = LinearProbe.fit(z[train], y[train], trees.num_classes)(z[~train])
-        out[name] = probe_score(probs, y[~train])
-    return out
 
 
 def probe_score(probs: Tensor, y: Tensor) -> float:

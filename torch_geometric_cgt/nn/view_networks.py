@@ -24,6 +24,7 @@ DROPOUT = 0.5
 LR, WEIGHT_DECAY = 0.01, 5e-4
 BATCH_SIZE = 512
 EPOCHS = 45
+MIN_STEPS = 225  # of few trees, which have few batches per epoch
 LENGTH = 2.0  # mean length of a feature vector: one learning rate fits all graphs
 SPARSE = 0.05  # features with a smaller share of values that are not zero are sparse
 MIN_GROUPS, MAX_GROUPS = 1024, 4096  # that more dense features than this are added up in
@@ -206,7 +207,7 @@ def _train(
     optimizer = torch.optim.Adam(parameters, lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
     num_views = networks.bias.size(0)
     best, found = [-1.0] * num_views, [0.0] * num_views
-    for _ in range(EPOCHS):
+    for _ in range(max(EPOCHS, -(-MIN_STEPS // len(batches)))):
         networks.train()
         for i in torch.randperm(len(batches)).tolist():
             optimizer.zero_grad()

@@ -125,8 +125,8 @@ class KAnonymousPipeline(Pipeline):
     def quantize(self) -> Outcome:
         r"""Clusters the features of all nodes."""
         data, promise = copy.copy(self.source.data), self.config.k_anonymity
-        if self.source.split is not None:  # the task weight is chosen on training nodes
-            data.train_mask = masks_of(self.source.split)['train_mask']
+        if self.source.split is not None:  # the task weight is chosen by this split
+            data.update(masks_of(self.source.split))
         trials = len(WEIGHTS) if promise.task_weight == 'auto' else 0
         with progress_bar(self.log, trials + 1, 'quantize', 'steps') as bar:
             transform = promise.quantize(self.seed('quantize'), self.device)

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
+from torch_geometric_cgt.data import MASKS, split_of
 from torch_geometric_cgt.data.graph_checks import check_features
 from torch_geometric_cgt.errors import AnonymityError, SourceError
 from torch_geometric_cgt.privacy import Budget, Entry
@@ -263,7 +264,7 @@ class Quantize(BaseTransform):
             y,
             trials.find,
             self.seed,
-            train_mask_of(data),
+            _split_codes(data),
             world,
             rows,
             trials.assign if rows.size > 1 else None,
@@ -362,12 +363,14 @@ class Quantize(BaseTransform):
         )
 
 
-def train_mask_of(data: Data) -> Tensor | None:
-    r"""Returns the training mask, or :obj:`None` if there is not exactly one."""
-    mask = data.get('train_mask')
-    if mask is None or mask.shape != (data.num_nodes,):
+def _split_codes(data: Data) -> Tensor | None:
+    r"""Returns the split code of each node, or :obj:`None` if the graph does not have exactly one
+    split.
+    """
+    masks = [data[name] for name in MASKS if name in data]
+    if 'train_mask' not in data or any(mask.shape != (data.num_nodes,) for mask in masks):
         return None
-    return mask.cpu().bool()
+    return split_of(data)
 
 
 def _check_private(
