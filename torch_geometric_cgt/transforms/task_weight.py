@@ -45,9 +45,9 @@ def calibrate_task_weight(
     The views are those of :meth:`~torch_geometric_cgt.data.views.tree_views`:
     the root alone, its neighbours alone, averages over one and two hops, the
     maximum, and layers side by side. The mean squared difference of all scores
-    decides; of weights that are equally good, it is the smallest. A network learns from the training nodes and is tested on others,
-    as a GNN is: the accuracy lost to a biased training set must stay lost on
-    the quantized graph.
+    decides. Of weights that are equally good, it is the smallest. A network
+    learns from the training nodes and is tested on others, as a GNN is: the
+    accuracy lost to a biased training set must stay lost on the quantized graph.
 
     Args:
         x (torch.Tensor): The features, ``[N, F]``, or those of the share of this
