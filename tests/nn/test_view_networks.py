@@ -172,3 +172,11 @@ def test_rare_words_score_as_those_of_a_perceptron(monkeypatch):
     monkeypatch.setattr(view_networks, 'MAX_GROUPS', 256)
     monkeypatch.setattr(view_networks, 'MIN_GROUPS', 256)
     assert network_scores(trees, x)['root'] < apart - 0.05
+
+
+def test_few_trees_are_learned_from_as_long_as_many():
+    """One batch per epoch: the networks learn a rare feature after more epochs than others need."""
+    trees = trees_with_signal(0.9, 0.0, 0, n=240)
+    trees = replace(trees, split=torch.tensor([1, 1, 1, 2, 4])[torch.arange(240) % 5])
+    x = torch.cat([torch.ones(3, 30), 0.1 * torch.eye(3)], dim=1)  # what tells the label is small
+    assert network_scores(trees, x)['root'] > 0.85

@@ -7,7 +7,12 @@ from tests.helpers.graphs import random_graph
 from tests.helpers.processes import in_a_world
 from tests.helpers.shared_graph import NUM_NODES, K, graph, statistics
 from torch_geometric_cgt.training import World
-from torch_geometric_cgt.transforms.task_weight import WEIGHTS, calibrate_task_weight, sharing
+from torch_geometric_cgt.transforms.task_weight import (
+    WEIGHTS,
+    calibrate_task_weight,
+    sharing,
+    smallest_good_weight,
+)
 
 
 def test_the_weight_is_the_smallest_at_which_all_views_are_kept():
@@ -46,6 +51,43 @@ def test_no_weight_where_nothing_is_lost():
     graph = random_graph()
     every_node = torch.arange(graph.num_nodes)
     assert calibrate_task_weight(graph.x, graph.edge_index, graph.y, lambda _: every_node) == 0.0
+
+
+@pytest.mark.parametrize('kept, weight', [('unused', 0.4), ('test', 0.0)])
+def test_networks_are_tested_on_test_nodes(kept, weight):
+    """At a weight of zero, the clusters of one part of the graph do not tell the label. This counts
+    if it is the test split, and does not if it is in no split."""
+    rng = torch.Generator().manual_seed(0)
+    y = torch.randint(4, (900,), generator=rng)
+    split = torch.tensor([1, 1, 2, 4, 4, 4, 0, 0, 0])[torch.arange(900) % 9]
+    x = torch.eye(4)[y] + 0.1 * torch.randn(900, 4, generator=rng)
+    spoilt = split == (4 if kept == 'unused' else 0)
+    wrong = torch.where(spoilt, torch.randint(4, (900,), generator=rng), y)
+
+    def quantized(weight):
+        return y if weight > 0 else wrong
+
+    assert calibrate_task_weight(x, None, y, quantized, split=split) == weight
+
+
+def test_of_weights_that_differ_by_noise_the_smallest_is_taken():
+    assert smallest_good_weight({0.0: 4e-4, 0.4: 1.3e-4, 0.8: 1e-4, 1.6: 2e-4}) == 0.4
+    assert smallest_good_weight({0.0: 4e-4, 0.4: 1.6e-4, 0.8: 1e-4, 1.6: 2e-4}) == 0.8
+
+
+def test_sparse_features_choose_the_weight_of_dense_ones():
+    rng = torch.Generator().manual_seed(0)
+    graph = random_graph(num_nodes=300, num_edges=900)
+    x = (torch.rand(300, 40, generator=rng) < 0.03).float()
+    x[torch.arange(300), graph.y] = 1.0
+    useless = torch.randint(4, (300,), generator=rng)
+    useless[:4] = torch.arange(4)
+
+    def quantized(weight):
+        return graph.y if weight >= 0.8 else useless
+
+    for features in (x, x.to_sparse_csr(), x.to_sparse_coo()):
+        assert calibrate_task_weight(features, graph.edge_index, graph.y, quantized) == 0.8
 
 
 def test_what_training_nodes_do_not_tell_is_not_put_back():

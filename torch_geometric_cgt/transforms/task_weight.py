@@ -98,12 +98,14 @@ def calibrate_task_weight(
             scores[weight] = _scores(mapped, means.float().cpu())
     scores = _merged(world, scores)
     aim = scores[None]
-    error = [
-        sum((scores[weight][name] - aim[name]) ** 2 for name in aim) / len(aim)
-        for weight in WEIGHTS
-    ]
-    good = [e <= min(error) + TOLERANCE for e in error]
-    return WEIGHTS[good.index(True)]
+    return smallest_good_weight(
+        {w: sum((scores[w][view] - aim[view]) ** 2 for view in aim) / len(aim) for w in WEIGHTS}
+    )
+
+
+def smallest_good_weight(error: dict[float, float]) -> float:
+    r"""The smallest weight whose error is the least one, up to :obj:`TOLERANCE`."""
+    return min(weight for weight in error if error[weight] <= min(error.values()) + TOLERANCE)
 
 
 def _trees(edge_index: Tensor | None, y: Tensor, seed: int) -> tuple[Tensor, Tensor]:
