@@ -97,6 +97,8 @@ def test_the_aim_is_half_way_to_quantized_features_but_for_the_root():
     original = [{'root': 0.7, '1 hop': 0.9}, {'root': 0.8, '1 hop': 0.8}]
     quantized = [{'root': 0.6, '1 hop': 0.75}, {'root': 0.6, '1 hop': 0.75}]
     assert aim_of(original, quantized) == pytest.approx({'root': 0.75, '1 hop': 0.8})
+    better = [{'root': 0.9, '1 hop': 0.95}]  # quantized features score higher than original ones
+    assert aim_of(original, better) == pytest.approx({'root': 0.75, '1 hop': 0.85})
 
 
 def test_scores_of_a_tiny_release_are_not_calibrated(monkeypatch):
