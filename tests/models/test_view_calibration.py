@@ -93,12 +93,17 @@ def test_the_response_of_scores_is_learned_from_large_steps():
     assert response.gain == 0.5
 
 
-def test_the_aim_is_half_way_to_quantized_features_but_for_the_root():
-    original = [{'root': 0.7, '1 hop': 0.9}, {'root': 0.8, '1 hop': 0.8}]
-    quantized = [{'root': 0.6, '1 hop': 0.75}, {'root': 0.6, '1 hop': 0.75}]
-    assert aim_of(original, quantized) == pytest.approx({'root': 0.75, '1 hop': 0.8})
-    better = [{'root': 0.9, '1 hop': 0.95}]  # quantized features score higher than original ones
-    assert aim_of(original, better) == pytest.approx({'root': 0.75, '1 hop': 0.85})
+def test_the_aim_makes_up_for_what_gnns_lose():
+    original = [
+        {'root': 0.7, '1 hop': 0.9, '2 hops': 0.9},
+        {'root': 0.8, '1 hop': 0.8, '2 hops': 1},
+    ]
+    quantized = [{'root': 0.6, '1 hop': 0.75, '2 hops': 0.9}]
+    # By views alone: half of 0.10 and of 0.05, which is 0.0375 on average.
+    expected = {'root': 0.75, '1 hop': 0.8, '2 hops': 0.925}
+    assert aim_of(original, quantized, -0.0375) == pytest.approx(expected)
+    raised = {'root': 0.75, '1 hop': 0.7625 - 0.02, '2 hops': 0.8875 - 0.02}  # GNNs gain 0.02
+    assert aim_of(original, quantized, 0.02) == pytest.approx(raised)
 
 
 def test_scores_of_a_tiny_release_are_not_calibrated(monkeypatch):

@@ -14,7 +14,7 @@ from torch_geometric_cgt.data.views import LAYER_NAMES, probe_table, used_tokens
 from torch_geometric_cgt.models.candidates import CandidatePool, random_folds
 from torch_geometric_cgt.models.tree_statistics import Statistics
 from torch_geometric_cgt.models.view_tilt import ViewTilt
-from torch_geometric_cgt.nn.view_networks import network_scores
+from torch_geometric_cgt.nn.view_networks import gnn_score, network_scores
 from torch_geometric_cgt.utils.seeds import seeded
 
 ROOT = LAYER_NAMES[0]
@@ -125,38 +125,45 @@ def match_views(
     if pool.num_groups < MIN_TREES:
         return tilt, ViewMatch(candidates=pool.size, effective=tilt.effective(pool))
     few = range(min(SCORE_DRAWS, len(real)))
+    original = [used_tokens(real[draw], x) for draw in few]
+    change = [
+        gnn_score(quantized[draw], codebook, seed=draw) - gnn_score(*original[draw], seed=draw)
+        for draw in few
+    ]
     aim = aim_of(
-        [network_scores(*used_tokens(real[draw], x), seed=draw) for draw in few],
+        [network_scores(*original[draw], seed=draw) for draw in few],
         [network_scores(quantized[draw], codebook, seed=draw) for draw in few],
+        sum(change) / len(change),
     )
     return tilt, calibrate(tilt, aim, codebook, pool, is_release, callback)
 
 
 def aim_of(
-    original: Sequence[dict[str, float]], quantized: Sequence[dict[str, float]]
+    original: Sequence[dict[str, float]], quantized: Sequence[dict[str, float]], change: float
 ) -> dict[str, float]:
     r"""The score of each view that selected trees should have.
 
-    For the root alone, it is the score on original features. For other views, it
-    lies half-way between the scores on original and on quantized features. GNNs
-    lose less by quantization than networks with one hidden layer: they have more
-    parameters, and overfit rare features of the original more. With the scores on
-    original features as the aim, GNNs are 0.01 too accurate. Where quantized
-    features score higher than original ones, GNNs gain more than these networks, and
-    the aim is the score on original features.
+    For the root alone, it is the score on original features. On the other views,
+    selected trees should make up for what GNNs lose by quantization, or take back what
+    they gain. Networks with one hidden layer do not lose the same: they overfit rare
+    features of the original more. So three GNNs are trained on original and on quantized
+    trees. The aims lie above the scores on quantized features by what these GNNs lose, on
+    average over the views, and view by view by half of what the networks lose.
 
     Args:
         original (list[dict[str, float]]): The score of each view on original
             features, for several draws.
         quantized (list[dict[str, float]]): The same on quantized features.
+        change (float): By how much the score of GNNs on quantized features is
+            higher than on original ones.
     """
-    aim = {}
-    for view in original[0]:
-        before, after = (
-            sum(score[view] for score in scores) / len(scores) for scores in (original, quantized)
-        )
-        aim[view] = before if view == ROOT else min(before, (before + after) / 2)
-    return aim
+    before, after = (
+        {view: sum(score[view] for score in scores) / len(scores) for view in scores[0]}
+        for scores in (original, quantized)
+    )
+    half_way = {view: (before[view] + after[view]) / 2 for view in before if view != ROOT}
+    lifted = sum(half_way[view] - after[view] for view in half_way) / len(half_way)
+    return {ROOT: before[ROOT], **{view: half_way[view] - lifted - change for view in half_way}}
 
 
 def calibrate(

@@ -10,6 +10,7 @@ none.
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -18,13 +19,15 @@ from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of
 from torch_geometric_cgt.data.views import probe_score, slot_weights, view_names
+from torch_geometric_cgt.nn.tree_convs import AttentionConv, SAGEConv, TreeConv, TreeGCNConv
+from torch_geometric_cgt.nn.tree_gnns import TreeGNN
 
 HIDDEN = 32
 DROPOUT = 0.5
 LR, WEIGHT_DECAY = 0.01, 5e-4
 BATCH_SIZE = 512
 EPOCHS = 45
-MIN_STEPS = 225  # of few trees, which have few batches per epoch
+MIN_STEPS = 180  # of few trees, which have few batches per epoch
 LENGTH = 2.0  # mean length of a feature vector: one learning rate fits all graphs
 SPARSE = 0.05  # features with a smaller share of values that are not zero are sparse
 MIN_GROUPS, MAX_GROUPS = 1024, 4096  # that more dense features than this are added up in
@@ -48,6 +51,7 @@ class ViewNetworks(nn.Module):
     def __init__(self, in_channels: int, num_classes: int, shape: TreeShape) -> None:
         super().__init__()
         num_views, layers = len(view_names(shape)), shape.depth + 1
+        self.num_networks = num_views
         # The number of maps of each linear view: its own, one for `layers apart` if it is a layer,
         # and one for `maximum` if it is the root. The last map is of children for `maximum`.
         self.num_maps = [3, *[2] * (layers - 1), *[1] * shape.depth]
@@ -75,8 +79,42 @@ class ViewNetworks(nn.Module):
         return torch.baddbmm(self.out_bias, hidden, self.out_weight)
 
 
+class GraphNetworks(nn.Module):
+    r"""Three small GNNs with non-linear layers, as a user would train them: GCN, GraphSAGE and GAT.
+    They are trained together, and share no parameters.
+
+    Args:
+        in_channels (int): The number of features.
+        num_classes (int): The number of labels.
+        shape (TreeShape): The geometry of the trees.
+    """
+
+    def __init__(self, in_channels: int, num_classes: int, shape: TreeShape) -> None:
+        super().__init__()
+        sizes = list(pairwise([HIDDEN] * shape.depth + [num_classes]))
+        heads = [4] * (shape.depth - 1) + [1]
+        stacks: list[list[TreeConv]] = [
+            [TreeGCNConv(i, o) for i, o in sizes],
+            [SAGEConv(i, o) for i, o in sizes],
+            [AttentionConv(i, o, h) for (i, o), h in zip(sizes, heads, strict=True)],
+        ]
+        self.num_networks = len(stacks)
+        self.gnns = nn.ModuleList(TreeGNN(convs, shape, DROPOUT) for convs in stacks)
+        self.weight = nn.Parameter(torch.empty(in_channels, len(stacks) * HIDDEN))
+        nn.init.uniform_(self.weight, -(in_channels**-0.5), in_channels**-0.5)
+
+    def forward(self, batch: ViewBatch) -> Tensor:
+        r"""The logits of each GNN, ``[3, B, C]``.
+
+        Args:
+            batch (ViewBatch): Some trees.
+        """
+        tables = (batch.table @ self.weight).chunk(len(self.gnns), dim=1)
+        return torch.stack([g(x, batch.tokens) for g, x in zip(self.gnns, tables, strict=True)])
+
+
 class ViewBatch:
-    r"""Some trees, prepared for :class:`ViewNetworks`.
+    r"""Some trees, prepared for :class:`ViewNetworks` and :class:`GraphNetworks`.
 
     If the trees have fewer distinct tokens than features, or if features are sparse, hidden values
     are computed for each token and then combined. Otherwise, features are combined once and for
@@ -91,6 +129,7 @@ class ViewBatch:
         self.y = trees.y.long()
         used, local = trees.tokens.long().unique(return_inverse=True)
         used = used[used < trees.num_tokens]
+        self.tokens = local
         self.table = FeatureTable(x.index_select(0, used))  # [R, F]
         num_rows = used.numel()
         self.by_token = self.table.is_sparse or num_rows < x.size(1)
@@ -187,6 +226,20 @@ def network_scores(trees: TokenTrees, x: Tensor, seed: int = 0) -> dict[str, flo
         seed (int, optional): The seed of weights, batches and dropout.
             (default: :obj:`0`)
     """
+    return dict(zip(view_names(trees.shape), _scores(ViewNetworks, trees, x, seed), strict=True))
+
+
+def gnn_score(trees: TokenTrees, x: Tensor, seed: int = 0) -> float:
+    r"""The mean score of :class:`GraphNetworks`, which are trained and tested as in
+    :meth:`network_scores`. The arguments are the same.
+    """
+    found = _scores(GraphNetworks, trees, x, seed)
+    return sum(found) / len(found)
+
+
+def _scores(
+    kind: type[ViewNetworks | GraphNetworks], trees: TokenTrees, x: Tensor, seed: int
+) -> list[float]:
     x = _grouped(_sparse_or_dense(x.float()))
     x = x * (LENGTH / max(_mean_length(trees, x), 1e-12))
     train, val, test = _split(trees)
@@ -195,17 +248,20 @@ def network_scores(trees: TokenTrees, x: Tensor, seed: int = 0) -> dict[str, flo
         parts = train[torch.randperm(train.numel())].tensor_split(-(-train.numel() // BATCH_SIZE))
         batches = [ViewBatch(trees.select(part), x) for part in parts]
         checked = [ViewBatch(trees.select(part), x) for part in (val, test)]
-        networks = ViewNetworks(x.size(1), trees.num_classes, trees.shape)
-        found = _train(networks, batches, *checked)
-    return dict(zip(view_names(trees.shape), found, strict=True))
+        networks = kind(x.size(1), trees.num_classes, trees.shape)
+        return _train(networks, batches, *checked)
 
 
 def _train(
-    networks: ViewNetworks, batches: list[ViewBatch], val: ViewBatch, test: ViewBatch
+    networks: ViewNetworks | GraphNetworks,
+    batches: list[ViewBatch],
+    val: ViewBatch,
+    test: ViewBatch,
 ) -> list[float]:
+    r"""The test score of each network at the epoch with its best validation score."""
     parameters = networks.parameters()
     optimizer = torch.optim.Adam(parameters, lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
-    num_views = networks.bias.size(0)
+    num_views = networks.num_networks
     best, found = [-1.0] * num_views, [0.0] * num_views
     for _ in range(max(EPOCHS, -(-MIN_STEPS // len(batches)))):
         networks.train()
