@@ -1,21 +1,17 @@
 """A build with seed 0 gives the bytes that were recorded."""
 
-import json
-
 import pytest
 
-from tests.helpers.recorded import BUILDS, FILE, digests, environment
+from tests.helpers.recorded import BUILDS, digests, recorded_builds
 
 QUICK = [name for name in BUILDS if any(w in name for w in ('epoch', 'histograms', 'mixing'))]
 
 
 def check(name, root):
-    recorded = json.loads(FILE.read_text())
-    here = environment()
-    if recorded['environment'] != here:
-        other = {k: v for k, v in recorded['environment'].items() if here[k] != v}
-        pytest.skip(f'the last digits of floats were recorded with {other}')
-    assert digests(name, root) == recorded['builds'][name]
+    builds = recorded_builds()
+    if name not in builds:
+        pytest.skip('the last digits of floats depend on the processor: not recorded on this one')
+    assert digests(name, root) == builds[name]
 
 
 @pytest.mark.parametrize('name', QUICK)

@@ -1,6 +1,8 @@
 """Builds whose bytes are recorded: the same seed must give the same bytes after a change.
 
-Run ``python -m tests.helpers.recorded NAME ...`` to record builds on this machine.
+Run ``python -m tests.helpers.recorded NAME ...`` to record builds on this machine. The file has a
+part for each kind of processor and versions of packages, on which the last digits of floats depend.
+A build that is recorded again is removed from all other parts, unless its bytes stayed the same.
 """
 
 import hashlib
@@ -88,16 +90,28 @@ def digest(value: torch.Tensor) -> str:
     return hashlib.sha256(f'{list(value.shape)}'.encode() + content).hexdigest()[:32]
 
 
-def main(names: list[str]) -> None:
-    recorded = json.loads(FILE.read_text()) if FILE.exists() else {}
+def recorded_builds() -> dict[str, dict]:
+    """The builds that were recorded on machines like this one."""
     here = environment()
-    if recorded.get('environment') != here:
-        recorded = {'environment': here, 'builds': {}}
+    parts = json.loads(FILE.read_text())
+    return next((part['builds'] for part in parts if part['environment'] == here), {})
+
+
+def main(names: list[str]) -> None:
+    parts = json.loads(FILE.read_text()) if FILE.exists() else []
+    here = environment()
+    if not any(part['environment'] == here for part in parts):
+        parts.append({'environment': here, 'builds': {}})
+    (own,) = (part['builds'] for part in parts if part['environment'] == here)
     for name in names or BUILDS:
         with tempfile.TemporaryDirectory() as root:
-            recorded['builds'][name] = digests(name, root)
+            found = digests(name, root)
+        if own.get(name) != found:
+            for part in parts:
+                part['builds'].pop(name, None)
+        own[name] = found
         FILE.parent.mkdir(exist_ok=True)
-        FILE.write_text(json.dumps(recorded, indent=1, sort_keys=True) + '\n')
+        FILE.write_text(json.dumps(parts, indent=1, sort_keys=True) + '\n')
         print(name, 'recorded', file=sys.stderr)
 
 
