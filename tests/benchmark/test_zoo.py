@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
 
 from tests.helpers.zoo import easy_trees
 from torch_geometric_cgt.benchmark.zoo import (
@@ -13,7 +12,6 @@ from torch_geometric_cgt.benchmark.zoo import (
     ZooTrees,
     mean_length,
     resplit,
-    roc_auc,
     train_zoo,
     zoo_metrics,
     zoo_scores,
@@ -90,17 +88,6 @@ def test_two_classes_are_scored_by_roc_auc():
         assert score == found[metric or 'roc_auc']
     with pytest.raises(ValueError, match=r"'roc_auc'.*accuracy"):
         zoo_scores(easy_trees(), ['MLP'], 0, ZooConfig(epochs=1), 'roc_auc')
-
-
-def test_roc_auc_by_hand_and_with_ties():
-    y = torch.tensor([0, 1, 0, 1])
-    assert roc_auc(torch.tensor([0.1, 0.4, 0.35, 0.8]), y) == 1
-    assert roc_auc(torch.tensor([0.1, 0.2, 0.3, 0.8]), y) == 0.75
-    assert roc_auc(torch.zeros(4), y) == 0.5 and roc_auc(torch.rand(3), torch.ones(3)) == 0.5
-    rng = torch.Generator().manual_seed(0)
-    score = torch.randint(5, (50,), generator=rng).float()
-    y = torch.randint(2, (50,), generator=rng)
-    assert roc_auc(score, y) == pytest.approx(roc_auc_score(y, score))
 
 
 def test_another_split_has_the_same_sizes(trees):

@@ -1,6 +1,7 @@
 import pytest
 
 from torch_geometric_cgt.benchmark.gnn_training import GNNConfig
+from torch_geometric_cgt.nn import view_networks
 
 
 @pytest.fixture
@@ -12,5 +13,7 @@ def quick(tmp_path) -> list[str]:
 
 @pytest.fixture
 def quick_gnns(monkeypatch) -> None:
-    """GNNs that are evaluated are trained for a few epochs."""
+    """GNNs that are evaluated, and networks on views, are trained for a few epochs."""
     monkeypatch.setattr(GNNConfig, 'for_roots', lambda _: GNNConfig(epochs=5))
+    monkeypatch.setattr(view_networks, 'EPOCHS', 5)
+    monkeypatch.setattr(view_networks, 'MIN_STEPS', 5)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from torch_geometric.nn import GCNConv
 
 from tests.helpers.view_trees import trees_with_signal
@@ -13,6 +14,7 @@ from torch_geometric_cgt.data.views import (
     ViewProbes,
     probe_score,
     probe_table,
+    roc_auc,
     tree_views,
     used_tokens,
     view_names,
@@ -161,3 +163,14 @@ def test_tables_keep_distances():
     x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(torch.cdist(probe_table(x), probe_table(x)), torch.cdist(x, x), atol=1e-4)
     assert set(tree_views(torch.zeros(1, 3), x, trees_with_signal(0, 0, 0, n=3).shape)) > {'root'}
+
+
+def test_roc_auc_by_hand_and_with_ties():
+    y = torch.tensor([0, 1, 0, 1])
+    assert roc_auc(torch.tensor([0.1, 0.4, 0.35, 0.8]), y) == 1
+    assert roc_auc(torch.tensor([0.1, 0.2, 0.3, 0.8]), y) == 0.75
+    assert roc_auc(torch.zeros(4), y) == 0.5 and roc_auc(torch.rand(3), torch.ones(3)) == 0.5
+    rng = torch.Generator().manual_seed(0)
+    score = torch.randint(5, (50,), generator=rng).float()
+    y = torch.randint(2, (50,), generator=rng)
+    assert roc_auc(score, y) == pytest.approx(roc_auc_score(y, score))

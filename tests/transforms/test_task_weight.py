@@ -6,6 +6,7 @@ import torch
 from tests.helpers.graphs import random_graph
 from tests.helpers.processes import in_a_world
 from tests.helpers.shared_graph import NUM_NODES, K, graph, statistics
+from torch_geometric_cgt.nn import view_networks
 from torch_geometric_cgt.training import World
 from torch_geometric_cgt.transforms.task_weight import (
     WEIGHTS,
@@ -13,6 +14,12 @@ from torch_geometric_cgt.transforms.task_weight import (
     sharing,
     smallest_good_weight,
 )
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    """The labels of these graphs are learned in a quarter of the steps."""
+    monkeypatch.setattr(view_networks, 'MIN_STEPS', 45)
 
 
 def test_the_weight_is_the_smallest_at_which_all_views_are_kept():

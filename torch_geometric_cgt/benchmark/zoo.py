@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from scipy.stats import rankdata
 from torch import Tensor
 
 from torch_geometric_cgt.benchmark.gnn_training import fit
@@ -21,6 +20,7 @@ from torch_geometric_cgt.benchmark.zoo_models import (
     ZooModel,
 )
 from torch_geometric_cgt.data import TokenTrees
+from torch_geometric_cgt.data.views import roc_auc
 from torch_geometric_cgt.utils.seeds import derive_seed
 
 __all__ = [
@@ -219,19 +219,3 @@ def _score(model: ZooModel, batches: Sequence[TreeBatch]) -> dict[str, float]:
     if logits.size(1) == 2:
         out['roc_auc'] = roc_auc(logits[:, 1] - logits[:, 0], y)
     return out
-
-
-def roc_auc(score: Tensor, y: Tensor) -> float:
-    r"""The probability that a positive root has a larger score than a negative
-    one, ties counted as a half. It is a half if one class is missing.
-
-    Args:
-        score (torch.Tensor): The scores, ``[n]``.
-        y (torch.Tensor): The labels, 0 or 1, ``[n]``.
-    """
-    positive = y == 1
-    num_positive, num_negative = int(positive.sum()), int((~positive).sum())
-    if not num_positive or not num_negative:
-        return 0.5
-    rank = rankdata(score.double().numpy())[positive.numpy()].sum()
-    return float((rank - num_positive * (num_positive + 1) / 2) / (num_positive * num_negative))

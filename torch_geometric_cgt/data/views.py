@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from torch_geometric_cgt.data.token_trees import TokenTrees
@@ -253,8 +253,24 @@ def probe_score(probs: Tensor, y: Tensor) -> float:
         y (torch.Tensor): The labels, ``[n]``.
     """
     if probs.size(1) == 2 and y.unique().numel() == 2:
-        return float(roc_auc_score(y.numpy(), probs[:, 1].numpy()))
+        return roc_auc(probs[:, 1], y)
     return float((probs.argmax(dim=1) == y).double().mean())
+
+
+def roc_auc(score: Tensor, y: Tensor) -> float:
+    r"""The probability that a positive row has a larger score than a negative
+    one, ties counted as a half. It is a half if one class is missing.
+
+    Args:
+        score (torch.Tensor): The scores, ``[n]``.
+        y (torch.Tensor): The labels, 0 or 1, ``[n]``.
+    """
+    positive = y == 1
+    num_positive, num_negative = int(positive.sum()), int((~positive).sum())
+    if not num_positive or not num_negative:
+        return 0.5
+    rank = rankdata(score.double().numpy())[positive.numpy()].sum()
+    return float((rank - num_positive * (num_positive + 1) / 2) / (num_positive * num_negative))
 
 
 def probe_table(x: Tensor, seed: int = 0) -> Tensor:

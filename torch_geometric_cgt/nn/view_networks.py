@@ -263,7 +263,9 @@ def _train(
     optimizer = torch.optim.Adam(parameters, lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
     num_views = networks.num_networks
     best, found = [-1.0] * num_views, [0.0] * num_views
-    for _ in range(max(EPOCHS, -(-MIN_STEPS // len(batches)))):
+    epochs = max(EPOCHS, -(-MIN_STEPS // len(batches)))
+    interval = epochs // EPOCHS  # few trees have many short epochs, which are not all validated
+    for epoch in range(1, epochs + 1):
         networks.train()
         for i in torch.randperm(len(batches)).tolist():
             optimizer.zero_grad()
@@ -271,6 +273,8 @@ def _train(
             loss = F.cross_entropy(logits.flatten(0, 1), batches[i].y.repeat(num_views))
             (num_views * loss).backward()  # the networks share nothing: the sum of their losses
             optimizer.step()
+        if epoch % interval:
+            continue
         networks.eval()
         with torch.no_grad():
             score = [probe_score(view.softmax(dim=1), val.y) for view in networks(val)]
