@@ -14,6 +14,7 @@ from tests.helpers.shards import (  # noqa: F401, hooks of pytest
     pytest_ignore_collect,
 )
 from torch_geometric_cgt import FitConfig, SyntheticCGTDataset
+from torch_geometric_cgt.nn import view_networks
 from torch_geometric_cgt.privacy import ledger
 
 torch.set_num_threads(1)  # small tensors: threads cost more than they bring
@@ -39,6 +40,15 @@ def accounting_once():
     with pytest.MonkeyPatch.context() as patch:
         for name in ('epsilon_of', 'substitution_epsilon_of'):
             patch.setattr(ledger, name, once(getattr(ledger, name)))
+        yield
+
+
+@pytest.fixture(scope='module')
+def short_networks():
+    """Networks on views are trained for a few epochs: the test does not depend on their scores."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view_networks, 'EPOCHS', 10)
+        patch.setattr(view_networks, 'MIN_STEPS', 10)
         yield
 
 

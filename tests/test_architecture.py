@@ -18,6 +18,8 @@ from torch_geometric_cgt.pipeline import KAnonymousPipeline
 from torch_geometric_cgt.quantizer import FlowKMeans
 from torch_geometric_cgt.sampler import sample_trees
 
+pytestmark = pytest.mark.usefixtures('short_networks')
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / 'torch_geometric_cgt'
 PAGE = (ROOT / 'docs' / 'architecture.md').read_text(encoding='utf-8')

@@ -19,6 +19,8 @@ from torch_geometric_cgt.pipeline.config import BuildConfig
 from torch_geometric_cgt.privacy import queries
 from torch_geometric_cgt.privacy.noise import discrete_gaussian
 
+pytestmark = pytest.mark.usefixtures('short_networks')
+
 UNITS = ('node', 'attributes', 'edge')
 
 

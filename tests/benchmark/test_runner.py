@@ -20,6 +20,8 @@ from torch_geometric_cgt.benchmark.experiments import (
 from torch_geometric_cgt.benchmark.runner import Progress, run_cells
 from torch_geometric_cgt.errors import SourceError
 
+pytestmark = pytest.mark.usefixtures('short_networks')
+
 CONFIG = BenchmarkConfig(num_neighbors=(3, 3), epochs=2)
 GCN, SGC = (CellKey('aggregation', 'Digits', '0', model) for model in ('GCN', 'SGC'))
 

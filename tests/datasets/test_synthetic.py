@@ -86,6 +86,7 @@ def test_force_reload_trains_again(graph, quick, monkeypatch):
     assert calls == [1]
 
 
+@pytest.mark.usefixtures('short_networks')
 def test_num_samples_and_splits_of_the_source(graph, quick):
     graph.train_mask = torch.arange(120) < 30
     graph.test_mask = torch.arange(120) >= 90

@@ -33,6 +33,8 @@ from torch_geometric_cgt.pipeline import (
 )
 from torch_geometric_cgt.transforms.edge_codebook import edge_support
 
+pytestmark = pytest.mark.usefixtures('short_networks')
+
 K = 10
 CONVS = ('GINEConv', 'NNConv', 'GATv2Conv', 'GCNConv')
 BOUNDS = {'edge_weight': (0, 1), 'edge_attr': [(0, 1), (-3, 3)]}

@@ -36,6 +36,7 @@ def test_secret_noise_has_a_guarantee(graph, tmp_path):
     assert loaded.privacy.epsilon <= 20 and loaded.generator is None
 
 
+@pytest.mark.usefixtures('short_networks')
 def test_a_card_for_edges_says_that_features_are_not_covered(graph, tmp_path):
     edge = private_dataset(graph, tmp_path, unit='edge').privacy.not_guaranteed
     assert any('Features and labels are not covered' in sentence for sentence in edge)
