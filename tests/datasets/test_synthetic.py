@@ -12,7 +12,6 @@ from torch_geometric_cgt import FitConfig, KAnonymity, SyntheticCGTDataset
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.datasets import Digits, synthetic
 from torch_geometric_cgt.errors import NotEnoughMemoryError, NotWritableError
-from torch_geometric_cgt.models.scenes import draw_roots
 from torch_geometric_cgt.quantizer import cluster_means, protected_means
 from torch_geometric_cgt.utils import checks
 
@@ -102,16 +101,6 @@ def test_unlabelled_nodes_are_no_roots(graph, quick):
     graph.y[:20] = -1
     dataset = SyntheticCGTDataset(graph, **plain(quick))
     assert len(dataset.tokens) == 100 and dataset.cluster.numel() == 120
-
-
-def test_labels_follow_the_histogram_of_their_split():
-    y = torch.tensor([0] * 90 + [1] * 10 + [1] * 50)
-    split = torch.tensor([1] * 100 + [4] * 50)
-    new_y, new_split = draw_roots(y, split, 30_001, torch.Generator().manual_seed(0))
-    assert (new_split == 1).sum() == 20_001 and (new_split == 4).sum() == 10_000
-    assert float(new_y[new_split == 1].float().mean()) == pytest.approx(0.1, abs=0.01)
-    assert (new_y[new_split == 4] == 1).all()
-    assert draw_roots(y, split, 1, torch.Generator())[0].numel() == 1
 
 
 @pytest.mark.parametrize('fan_outs', [[3], [2, 1, 2], [2, 2, 1, 1]])

@@ -2,7 +2,13 @@ import pytest
 import torch
 
 from torch_geometric_cgt.data import TreeShape
-from torch_geometric_cgt.models.scenes import SceneTable, agreement_prior, label_evidence, scenes_of
+from torch_geometric_cgt.models.scenes import (
+    SceneTable,
+    agreement_prior,
+    draw_roots,
+    label_evidence,
+    scenes_of,
+)
 
 
 def make_table(seed=0, n=3000, num_classes=4, num_scenes=9):
@@ -60,3 +66,30 @@ def test_scenes_by_hand():
     assert scenes_of(tokens, evidence, shape)[:2].tolist() == [0, 1]
     prior = agreement_prior(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.double))
     assert torch.allclose(prior, torch.tensor([[0.8, 0.2], [0.2, 0.8]], dtype=torch.double))
+
+
+def rng(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_splits_have_their_share_and_labels_that_of_their_split():
+    y = torch.tensor([0] * 90 + [1] * 10 + [1] * 50)
+    split = torch.tensor([1] * 100 + [4] * 50)
+    new_y, new_split = draw_roots(y, split, 30_001, rng())
+    assert (new_split == 1).sum() == 20_001 and (new_split == 4).sum() == 10_000
+    assert float(new_y[new_split == 1].float().mean()) == pytest.approx(0.1, abs=0.05)
+    assert (new_y[new_split == 4] == 1).all()
+    assert draw_roots(y, split, 1, rng())[0].numel() == 1
+    once = draw_roots(torch.tensor([2]), torch.tensor([1]), 3, rng())  # whatever the noise is
+    assert once[0].tolist() == [2, 2, 2] and once[1].tolist() == [1, 1, 1]
+
+
+def test_numbers_of_labels_are_noisy_and_vary_less_than_independent_draws():
+    y, split = torch.arange(5).repeat_interleave(111), torch.full((555,), 4)
+    found = torch.stack(
+        [torch.bincount(draw_roots(y, split, 555, rng(seed))[0], minlength=5) for seed in range(60)]
+    ).double()
+    assert (found.sum(dim=1) == 555).all()
+    # The noise of a label is 1.4, less a fifth of that of all five; independent draws make 9.4.
+    assert float(found.std()) == pytest.approx(1.24, abs=0.25)
+    assert float(found.mean(dim=0).sub(111).abs().max()) < 0.7
