@@ -3,13 +3,15 @@ r"""The zoo of GNNs on original, quantized and generated graphs.
     python benchmarks/zoo.py --sources Cora,Actor --seeds 0 1 2 --tag now --cells cells.jsonl
     python benchmarks/zoo.py --cells cells.jsonl --show
     python benchmarks/zoo.py --cells docs/results/zoo.jsonl --page --seeds 1
+    python benchmarks/zoo.py --views --seeds 1 --tag now --cells views.jsonl
 
 A graph keeps `--roots` random roots; all its nodes stay neighbours. The paper's graphs are split
 50/10/40 by seed (largest component), the heterophilous ones by their own splits. The ceiling is the
 original with another split and other sampled neighbours. There is one build per (graph, seed, tag),
 which is kept below `--builds`. A cell is one (graph, seed, kind, tag, model); it is stored when it
 is finished, and a run that was stopped goes on where it was. Graphs with two classes are scored by
-ROC AUC, others by accuracy. Raw files are looked for in ``$CGT_DATA_ROOT``.
+ROC AUC, others by accuracy. ``--views`` scores each view of the same trees by a network in place of
+the GNNs. Raw files are looked for in ``$CGT_DATA_ROOT``.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from cells import add_cell, read_cells
 from torch_geometric.data import Data
 
 from torch_geometric_cgt import SyntheticCGTDataset
+from torch_geometric_cgt.benchmark.evaluation import compared_views
 from torch_geometric_cgt.benchmark.judge import CEILING, judge
 from torch_geometric_cgt.benchmark.metrics import Estimate, as_rows, compared_trees, encode_source
 from torch_geometric_cgt.benchmark.zoo import (
@@ -136,6 +139,43 @@ def run(args: argparse.Namespace, cells: list[dict]) -> None:
                 if missing:
                     seconds = sum(cell['seconds'] for cell in cells[-len(missing) :])
                     print(f'{name} seed {seed} {kind}: {seconds:.0f} s of processor', flush=True)
+
+
+def run_views(args: argparse.Namespace, cells: list[dict]) -> None:
+    r"""Scores the views of the trees of each graph and seed, where they are missing."""
+    done = {(cell['source'], cell['seed'], cell['tag']) for cell in cells}
+    for seed in args.seeds:
+        for name in args.sources:
+            if (name, seed, args.tag) in done:
+                continue
+            graph = Graph(name, seed, args)
+            views = compared_views({kind: graph.trees(kind) for kind in args.kinds})
+            cells.append({'source': name, 'seed': seed, 'tag': args.tag, 'views': views})
+            add_cell(args.cells, cells[-1])
+
+
+def show_views(cells: list[dict]) -> None:
+    r"""Prints the scores of views as a Markdown table, and how far they are from the original."""
+    names = list(cells[0]['views'])
+    kinds = list(cells[0]['views'][names[0]])
+    print(f'Each entry: {" / ".join(kinds)}.\n')
+    print(f'| graph | seed | {" | ".join(names)} |')
+    print('|---' * (2 + len(names)) + '|')
+    far = defaultdict(list)
+    for cell in cells:
+        row = []
+        for name in names:
+            scores = cell['views'][name]
+            row.append(' / '.join(f'{scores[kind]:.3f}' for kind in kinds))
+            for kind in kinds[1:]:
+                far[kind].append((scores[kind] - scores['original'], cell['source'], name))
+        print(f'| {cell["source"]} | {cell["seed"]} | {" | ".join(row)} |')
+    for kind, differences in far.items():
+        sizes = [abs(difference) for difference, *_ in differences]
+        within = sum(size <= 0.02 for size in sizes)
+        print(f'\n{kind}: mean {sum(sizes) / len(sizes):.4f}, {within} of {len(sizes)} within 0.02')
+        beyond = sorted((d for d in differences if abs(d[0]) > 0.02), key=lambda d: -abs(d[0]))
+        print(', '.join(f'{source} {name} ({d:+.3f})' for d, source, name in beyond))
 
 
 def tables(cells: list[dict], metric: str | None) -> dict[tuple[str, str], dict]:
@@ -289,6 +329,7 @@ def main() -> None:
     parser.add_argument('--cells', type=Path, default=Path('zoo_cells.jsonl'))
     parser.add_argument('--metric', choices=['accuracy', 'roc_auc'], help='of binary graphs')
     parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--views', action='store_true', help='score views, not GNNs')
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
     parser.add_argument(
         '--page', action='store_true', help='print a Markdown table of --seeds, run nothing'
@@ -297,6 +338,11 @@ def main() -> None:
 
     torch.set_num_threads(args.threads)
     cells = read_cells(args.cells)
+    if args.views:
+        if not args.show:
+            run_views(args, cells)
+        show_views(cells)
+        return
     if args.page:
         page([cell for cell in cells if cell['seed'] in args.seeds], args.metric)
         return

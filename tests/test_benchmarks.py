@@ -95,6 +95,17 @@ def test_tables_of_the_zoo_hold_complete_seeds_and_models(zoo):
     assert found['Cora', 'old']['generated transfer']['GCN'] == [0.25, 0.3]
 
 
+def test_views_that_are_far_from_the_original_are_named(zoo, capsys):
+    views = {
+        'root': {'original': 0.7, 'generated': 0.73},
+        '1 hop': {'original': 0.8, 'generated': 0.81},
+    }
+    zoo.show_views([{'source': 'Cora', 'seed': 6, 'tag': 'now', 'views': views}])
+    shown = capsys.readouterr().out
+    assert '| Cora | 6 | 0.700 / 0.730 | 0.800 / 0.810 |' in shown
+    assert 'generated: mean 0.0200, 1 of 2 within 0.02' in shown and 'Cora root (+0.030)' in shown
+
+
 def test_roots_of_the_zoo_are_some_nodes_and_all_nodes_stay(zoo, data_root, monkeypatch, capsys):
     monkeypatch.setenv('CGT_DATA_ROOT', data_root)
     data = zoo.load_graph('Cora', 1000, seed=0)
