@@ -1,8 +1,10 @@
 """The arguments of a dataset: groups, old spellings, and names of caches."""
 
 import inspect
+import json
 import warnings
 
+import numpy as np
 import pytest
 
 from tests.helpers.configs import CHANGES, config
@@ -114,6 +116,18 @@ def test_contradictions_are_refused(wrong, error, message):
         config(**wrong)
 
 
+def test_numbers_of_numpy_are_those_of_python():
+    numbers = {'k': np.int64(12), 'num_samples': np.int32(7), 'seed': np.int64(3)}
+    fit = FitConfig(epochs=np.int64(2), lr=np.float32(0.5))
+    given = config(**numbers, fit=fit, generator={'num_scenes': np.int64(2)})
+    expected = config(
+        k=12, num_samples=7, seed=3, fit=FitConfig(epochs=2, lr=0.5), generator={'num_scenes': 2}
+    )
+    assert json.dumps(given.to_dict()) == json.dumps(expected.to_dict())
+    private = config(epsilon=np.float32(4.0), delta=np.float64(1e-5))
+    assert json.dumps(private.to_dict()) == json.dumps(config(epsilon=4.0, delta=1e-5).to_dict())
+
+
 @pytest.mark.parametrize('change', [{}, *CHANGES])
 def test_parameters_survive_a_file(change):
     given = config(**change)
@@ -135,7 +149,10 @@ def test_generator_arguments_reach_the_generator():
         ({'num_clusters': 13}, ValueError, '13 . 10 > 120'),
         ({'num_neighbors': []}, ValueError, 'at least one fan-out'),
         ({'num_neighbors': [5, 0]}, ValueError, 'integer >= 1'),
+        ({'num_neighbors': [5, -1]}, ValueError, '-1 for all neighbours is not possible'),
         ({'num_samples': 0}, ValueError, "'num_samples'"),
+        ({'seed': None}, ValueError, "'seed' must be an integer .got None"),
+        ({'seed': '0'}, ValueError, "'seed' must be an integer .got '0'"),
         ({'generator': {'colour': 'red'}}, ValueError, 'colour'),
         ({'generator': {'num_heads': 3}}, ValueError, 'divisible'),
     ],

@@ -104,7 +104,7 @@ def check_labels(data: Data) -> Tensor:
     if int(y.max()) >= num_nodes:
         raise SourceError(
             f"'y' must number the labels from 0 on (got {int(y.max())}, but a graph of {num_nodes} "
-            f"nodes has at most {num_nodes} labels): {how_to_number(y)}"
+            f'nodes has at most {num_nodes} labels): {how_to_number(y)}'
         )
     return y.cpu().long()
 

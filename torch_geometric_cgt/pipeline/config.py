@@ -18,7 +18,7 @@ from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy, KAnonymity, Promise
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.training import FitConfig
-from torch_geometric_cgt.utils.checks import check_integer
+from torch_geometric_cgt.utils.checks import check_integer, use_python_numbers
 from torch_geometric_cgt.version import __version__
 
 ALL_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATES = 100_000, 3, 12
@@ -57,6 +57,8 @@ class BuildConfig:
     fit: FitConfig = field(default_factory=FitConfig)
 
     def __post_init__(self) -> None:
+        use_python_numbers(self)
+        check_integer('seed', self.seed, least=None)
         if self.num_samples is not None:
             check_integer('num_samples', self.num_samples)
         if self.num_scenes is not None and self.num_scenes < 0:
@@ -155,7 +157,19 @@ class BuildConfig:
             return
         self.k_anonymity.check_groups(num_nodes)
         self.k_anonymity.check_labels(num_classes)
+        self._check_roots(num_roots)
         self.num_scenes_for(num_roots, num_classes)
+
+    def _check_roots(self, num_roots: int) -> None:
+        r"""Raises an error if there are too few roots for one scene."""
+        k = self.k_anonymity.k
+        if num_roots < k and self.choice.uses_scenes and self.num_scenes != 0:
+            raise ValueError(
+                f'Only {num_roots} nodes of the source have a label, and each scene of the '
+                f'generator needs k={k} of them: label more nodes, use a smaller k, or build '
+                f"without scenes with generator={{'num_scenes': 0}}, on the command line "
+                f"'--num-scenes 0'"
+            )
 
     def make_model(self, num_tokens: int, num_classes: int, num_scenes: int) -> TreeModel:
         r"""The configured generator before it is fitted.
