@@ -43,6 +43,7 @@ def test_compressed_files_and_parquet(tmp_path):
     [
         ('t.csv', b'', "t.csv' is empty"),
         ('t.csv', b'a,b\n1,2,3\n', 'is not a readable table'),
+        ('t.csv', b'a,b,a\n1,2,3\n', "two columns of one name: .'a', 'b', 'a'.$"),
         ('t.csv', b'a,b\n\xff\xfe,1\n', 'is not text in UTF-8 .*at byte 4.: save it in this'),
         ('t.csv', 'a,b\nÖl,1\n'.encode('latin-1'), 'is not text in UTF-8'),
         ('t.parquet', b'PAR1', 'is not a readable table'),
