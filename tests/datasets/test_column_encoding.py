@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,6 +37,12 @@ def test_numbers_booleans_and_categories():
         ('one-hot', ('size',)),
     ]
     assert 'blue, red' in found.decisions[2].detail and '1 empty' in found.decisions[2].detail
+
+
+def test_decimals_are_numbers():
+    cells = [Decimal('1.50'), None, Decimal('-2')]
+    found = encode({'price': pd.Series(cells, dtype=object)}, missing='mean')
+    assert found.values.tolist() == [[1.5], [-0.25], [-2]] and found.names == ('price',)
 
 
 def test_lists_of_numbers_are_several_features():
@@ -75,6 +83,9 @@ REFUSED = {
     'empty text': ({'a': pd.Series([None, None], dtype=object)}, {}, "'a' .*is empty"),
     'empty numbers': ({'a': [np.nan, np.nan]}, {'missing': 'mean'}, 'are empty'),
     'lists of two lengths': ({'v': [[1.0], [1.0, 2.0]]}, {}, "'v'.*one length"),
+    'empty lists': ({'v': [[], []]}, {}, r"'v'.*lengths \[0\]"),
+    'bytes': ({'v': [b'ab', b'c']}, {}, "'v'.*type 'bytes'.*--drop v"),
+    'records': ({'v': [{'a': 1}, {'a': 2}]}, {}, "'v'.*type 'dict'"),
     'unknown column': ({'a': [1]}, {'categorical': ('b',)}, r"no column \['b'\]"),
 }
 

@@ -38,6 +38,14 @@ def test_compressed_files_and_parquet(tmp_path):
     assert table_suffix(tmp_path / 't.txt') is None
 
 
+def test_a_named_index_of_parquet_is_a_column(tmp_path):
+    table = pd.DataFrame({'id': ['x', 'y'], 'a': [1, 2]})
+    table.set_index('id').to_parquet(tmp_path / 't.parquet')
+    assert read_table(tmp_path / 't.parquet').to_dict('list') == table.to_dict('list')
+    table[1:].to_parquet(tmp_path / 't.parquet')
+    assert list(read_table(tmp_path / 't.parquet').columns) == ['id', 'a']  # numbers of rows
+
+
 @pytest.mark.parametrize(
     'name, content, message',
     [

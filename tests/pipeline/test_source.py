@@ -106,6 +106,8 @@ REFUSED = {
     'one-hot labels': (changed(y=torch.eye(120).long()), r'argmax\(1\)'),
     'a NumPy mask': (changed(train_mask=np.ones(120, dtype=bool)), "'train_mask'.*from_numpy"),
     'a mask in a list': (changed(test_mask=[True] * 120), r"'test_mask'.*torch\.tensor"),
+    'edges in rows': (changed(edge_index=torch.zeros(9, 2).long()), r'\[9, 2\].*edge_index\.t\(\)'),
+    'edges that are fractions': (changed(edge_index=torch.zeros(2, 0)), r'edge_index\.long\(\)'),
     'NumPy edges': (changed(edge_index=np.ones((2, 3))), "'edge_index' must be a 'torch"),
     'no features': (Data(edge_index=torch.zeros(2, 3).long(), num_nodes=9), 'LocalDegreeProfile'),
     'images': (changed(x=torch.rand(120, 4, 4)), r'\[120, 4, 4\].*flatten\(1\)'),

@@ -68,7 +68,7 @@ def check_edges(data: Data) -> Tensor:
     if edge_index.dim() != 2 or edge_index.size(0) != 2 or not is_integer:
         raise SourceError(
             f"'edge_index' must be an integer matrix of shape [2, E] "
-            f'(got {edge_index.dtype} of shape {list(edge_index.shape)})'
+            f'(got {edge_index.dtype} of shape {list(edge_index.shape)}){_conversion(edge_index)}'
         )
     if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes:
         raise SourceError(
@@ -76,6 +76,15 @@ def check_edges(data: Data) -> Tensor:
             f'(got {int(edge_index.min())} to {int(edge_index.max())})'
         )
     return edge_index
+
+
+def _conversion(edge_index: Tensor) -> str:
+    r"""How to make edges of other forms, if that is known."""
+    if edge_index.dim() == 2 and edge_index.size(1) == 2 and edge_index.size(0) != 2:
+        return ": transpose it with 'data.edge_index = data.edge_index.t()'"
+    if edge_index.is_floating_point():
+        return ": convert it with 'data.edge_index = data.edge_index.long()'"
+    return ''
 
 
 def check_labels(data: Data) -> Tensor:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -189,6 +190,13 @@ def _numbers(column: pd.Series, name: str, where: str) -> tuple[np.ndarray, str]
         value = first.iloc[0]
         if isinstance(value, (list, tuple, np.ndarray)):
             return _lists(column, name, where), 'numeric'
+        if isinstance(value, Decimal):
+            return column.astype(np.float64).to_numpy()[:, None], 'numeric'
+        if isinstance(value, (bytes, dict)):
+            raise SourceError(
+                f"Column '{name}' of '{where}' holds values of the type '{type(value).__name__}', "
+                f"which are neither numbers nor text: leave it out ('--drop {name}')"
+            )
     return None
 
 
@@ -196,7 +204,7 @@ def _lists(column: pd.Series, name: str, where: str) -> np.ndarray:
     r"""A column of lists of numbers, ``[N, d]``."""
     lengths = {len(value) if value is not None else 0 for value in column}
     try:
-        if len(lengths) == 1:
+        if len(lengths) == 1 and 0 not in lengths:
             return np.stack([np.asarray(value, dtype=np.float64) for value in column])
     except (TypeError, ValueError):
         pass

@@ -113,6 +113,8 @@ def _read(
     try:
         if table_suffix(path) == '.parquet':
             table = pandas.read_parquet(path, engine='pyarrow')
+            if table.index.name is not None:  # the column that was the index
+                table = table.reset_index()
         elif columns_only:
             table = pandas.DataFrame(columns=_header(pandas, path))
         else:
