@@ -16,7 +16,7 @@ from torch_geometric_cgt import (
     SyntheticCGTDataset,
 )
 from torch_geometric_cgt.datasets.options import DEPRECATED
-from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.errors import BudgetError, NotEnoughMemoryError
 from torch_geometric_cgt.pipeline import BuildConfig, PrivateClusters
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 
@@ -150,6 +150,9 @@ def test_generator_arguments_reach_the_generator():
         ({'num_neighbors': []}, ValueError, 'at least one fan-out'),
         ({'num_neighbors': [5, 0]}, ValueError, 'integer >= 1'),
         ({'num_neighbors': [5, -1]}, ValueError, '-1 for all neighbours is not possible'),
+        ({'num_neighbors': [10**5] * 2}, ValueError, '2 layers and 10,000,100,001 nodes'),
+        ({'num_neighbors': [1] * 17}, ValueError, 'at most 16 layers'),
+        ({'num_samples': 10**12}, NotEnoughMemoryError, "1,000,000,000,000 trees.*'num_samples'"),
         ({'num_samples': 0}, ValueError, "'num_samples'"),
         ({'seed': None}, ValueError, "'seed' must be an integer .got None"),
         ({'seed': '0'}, ValueError, "'seed' must be an integer .got '0'"),

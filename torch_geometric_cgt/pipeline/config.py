@@ -18,11 +18,13 @@ from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy, KAnonymity, Promise
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.training import FitConfig
-from torch_geometric_cgt.utils.checks import check_integer, use_python_numbers
+from torch_geometric_cgt.utils.checks import check_integer, check_memory, use_python_numbers
+from torch_geometric_cgt.utils.limits import MAX_LAYERS, MAX_SLOTS
 from torch_geometric_cgt.version import __version__
 
 ALL_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATES = 100_000, 3, 12
 MIN_SCENES, SCENES_PER_LABEL = 48, 4
+BYTES_PER_TOKEN = 4  # of a generated tree
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ class BuildConfig:
             num_roots (int): The number of roots.
             num_classes (int): The number of labels.
         """
+        self._check_trees(self.num_samples or num_roots)
         if self.private is not None:
             numbers = PublicNumbers(num_nodes, num_roots, num_classes, self.shape)
             PrivatePlan(numbers, self.private).entries()
@@ -159,6 +162,21 @@ class BuildConfig:
         self.k_anonymity.check_labels(num_classes)
         self._check_roots(num_roots)
         self.num_scenes_for(num_roots, num_classes)
+
+    def _check_trees(self, num_trees: int) -> None:
+        r"""Raises an error for trees that no release can have, or that do not fit into memory."""
+        depth, size, fan_outs = self.shape.depth, self.shape.num_slots, list(self.num_neighbors)
+        if depth > MAX_LAYERS or size > MAX_SLOTS:
+            raise ValueError(
+                f"'num_neighbors' must make trees of at most {MAX_LAYERS} layers and {MAX_SLOTS:,} "
+                f'nodes (got {fan_outs}, which has {depth} layers and {size:,} nodes)'
+            )
+        check_memory(
+            num_trees * size * BYTES_PER_TOKEN,
+            f"A release of {num_trees:,} trees of up to {size:,} nodes ('num_neighbors' is "
+            f'{fan_outs})',
+            "use a smaller 'num_samples' or smaller 'num_neighbors'",
+        )
 
     def _check_roots(self, num_roots: int) -> None:
         r"""Raises an error if there are too few roots for one scene."""
