@@ -102,6 +102,9 @@ def test_the_warning_points_at_the_line_of_the_user(graph, tmp_path):
         ({'epsilon': 4.0, 'cluster_epsilon': 2.0}, ValueError, "is for builds without 'epsilon'"),
         ({'epsilon': 4.0, 'num_scenes': 2}, ValueError, "'num_scenes' is for k-anonymity"),
         ({'epsilon': 4.0, 'generator': {'num_heads': 2}}, ValueError, "'generator' is for k-anon"),
+        ({'generator': 'NGram'}, ValueError, "must be a dictionary .*{'model': 'NGram'}"),
+        ({'fit': {'epochs': 2}}, ValueError, "'fit' must be a FitConfig object.*'dict'"),
+        ({'limits': 60}, ValueError, "'limits' must be a Limits object.*60 of type 'int'"),
         ({'generator': {'colour': 1}}, ValueError, "Unknown argument in 'generator'.*colour"),
         (
             {'fit': FitConfig(), 'fit_config': FitConfig()},

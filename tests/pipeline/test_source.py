@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -118,6 +119,10 @@ REFUSED = {
     'a link split': (T.RandomLinkSplit()(random_graph())[0], 'RandomLinkSplit.*of the release'),
     'three link splits': (T.RandomLinkSplit()(random_graph()), '3 graphs.*before the split'),
     'a path': ('nodes.csv', 'load_source'),
+    'a class': (Digits, r"'Digits' is a class; create an object of it, 'Digits\(\.\.\.\)'"),
+    'a dictionary': (random_graph().to_dict(), r'Data\.from_dict'),
+    'a graph of networkx': (nx.path_graph(3), 'from_networkx'),
+    'sparse edge values': (changed(edge_attr=torch.eye(9).to_sparse()), 'to_dense'),
     'events': (TemporalData(), "got 'TemporalData'"),
     'users and items': (bipartite(), r"user-buys-item.*two labelled nodes 'user'.*AddMetaPaths"),
     'users who know users': (with_own_edges(), r"edges among them.*'user', 'knows', 'user'"),

@@ -353,10 +353,16 @@ def _hint(source: Any) -> str:
             f': these are {len(source)} graphs. If they are the result of '
             f"'RandomLinkSplit', pass the graph before the split"
         )
+    if isinstance(source, type):
+        return f": '{source.__name__}' is a class; create an object of it, '{source.__name__}(...)'"
     if type(source).__name__ in ('str', 'PosixPath', 'WindowsPath'):
         return (
             f": read files with 'torch_geometric_cgt.datasets.load_source({str(source)!r})' first"
         )
+    if isinstance(source, dict):
+        return ": 'Data.from_dict(source)' is a graph"
+    if type(source).__module__.startswith('networkx'):
+        return ": 'torch_geometric.utils.from_networkx' makes a 'Data' object of it"
     return ''
 
 
