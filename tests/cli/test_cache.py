@@ -82,12 +82,26 @@ def test_a_build_that_is_running_is_not_removed(root, capsys):
         (['remove'], "'--all'"),
         (['remove', 'odometer', '--yes'], "no build ['odometer']"),
         (['remove', '../builds', '--yes'], 'no build'),
-        (['list', '--all'], "'--all'"),
     ],
 )
 def test_wrong_arguments_end_with_a_sentence(root, capsys, arguments, message):
     assert cache(root, *arguments) == 2
     assert message in capsys.readouterr().err and (root / 'odometer').is_dir()
+
+
+@pytest.mark.parametrize('arguments', [['list', '--all'], ['list', 'odometer'], ['drop'], []])
+def test_unknown_actions_and_arguments_end_with_a_line(root, capsys, arguments):
+    with pytest.raises(SystemExit):
+        main(['cache', *arguments])
+    assert len(capsys.readouterr().err.splitlines()) == 1 and (root / 'odometer').is_dir()
+
+
+@pytest.mark.parametrize('place', range(4))
+def test_the_folder_may_be_named_in_any_place(root, place):
+    arguments = ['remove', 'Data-e4-node-s5x5-0.fit', '--yes']
+    arguments[place:place] = ['--root', str(root)]
+    assert main(['cache', *arguments]) == 0
+    assert not (root / 'Data-e4-node-s5x5-0.fit').exists()
 
 
 def _listed(root, capsys) -> str:

@@ -74,6 +74,22 @@ def test_help_and_wrong_arguments_import_no_large_package(arguments, code):
 
 
 @pytest.mark.parametrize(
+    'arguments, start',
+    [
+        (['synthesize', '--out', 'new', '--k', 'many'], 'cgt synthesize: error: argument --k: inv'),
+        (['synthesize'], 'cgt synthesize: error: the following arguments are required: --out'),
+        (['nonsense'], 'cgt: error: argument command: invalid choice'),
+        ([], 'cgt: error: the following arguments are required: command'),
+    ],
+)
+def test_wrong_arguments_end_with_one_line(arguments, start, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stopped.value.code == 2 and line.startswith(start) and "--help' lists" in line
+
+
+@pytest.mark.parametrize(
     'command, listed',
     [
         ('synthesize', ['SOURCES', 'UNITS', 'FORMS', 'PRECISIONS']),

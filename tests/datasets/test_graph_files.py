@@ -58,3 +58,9 @@ def test_a_source_that_is_no_table_takes_no_options():
     TableOptions().refuse_for('Cora')
     with pytest.raises(ValueError, match=r"'--label'.*'Cora', which is not a table"):
         TableOptions(label='y').refuse_for('Cora')
+
+
+@pytest.mark.parametrize('name', ['drop', 'categorical'])
+def test_one_column_is_a_list_of_one(name):
+    with pytest.raises(ValueError, match=rf"'{name}' must be a list .*{name}=\['age'\]"):
+        TableOptions(**{name: 'age'})

@@ -23,7 +23,7 @@ REFUSED = {
     'no features': ('id,y\n0,0\n', {}, 'no column of features'),
     'unknown split': ('id,y,a,split\n0,0,1,left\n', {}, r'got left.*--drop split'),
     'two splits': ('id,y,a,split,val_mask\n0,0,1,,0\n', {}, r"'split' and .*'val_mask'"),
-    'no mask': ('id,y,a,val_mask\n0,0,1,7\n', {}, "'val_mask' .*true and false"),
+    'no mask': ('id,y,a,val_mask\n0,0,1,7\n', {}, "'val_mask' .*true and false.*got 7"),
 }
 IDS = ['a', '1', '02']
 
@@ -79,6 +79,17 @@ def test_a_wrong_table_ends_with_a_sentence(tmp_path, name):
     text, options, message = REFUSED[name]
     with pytest.raises(SourceError, match=message):
         nodes_of(tmp_path, text, **options)
+
+
+def test_the_numbers_of_rows_are_no_feature(tmp_path):
+    text = ',id,y,a\n0,a,0,1\n1,b,1,1\n'
+    with pytest.raises(SourceError, match=r'Column 1 of .*has no name, .*--drop "Unnamed: 0"'):
+        nodes_of(tmp_path, text)
+    assert nodes_of(tmp_path, text, drop=['Unnamed: 0']).features == ('a',)
+    nodes = nodes_of(tmp_path, text.replace('id', 'b'), id='Unnamed: 0', drop=['b'])
+    assert nodes.ids == ['0', '1'] and nodes.features == ('a',)
+    with pytest.raises(SourceError, match=r'Column 4 of .*has no name'):
+        nodes_of(tmp_path, 'id,y,a,\n0,1,1,\n1,1,1,\n')
 
 
 def test_a_number_for_each_node_is_no_class(tmp_path):
@@ -143,6 +154,8 @@ def test_columns_are_left_out(tmp_path):
         ),
         ('source,target\na,\n', "1 rows .*no id in column 'target'"),
         ('source\na\n', 'needs two columns'),
+        ('a,1\n02,1\n', 'first row of .*edges.csv. holds ids of nodes .a, 1. instead of names'),
+        (',u,v\n0,a,1\n', 'Column 1 of .*edges.csv. has no name, .*index=False'),
         ('source,target\n', 'has no rows: a graph needs edges'),
         ('source,target,weight\na,1,\n', "'weight' in 1 rows"),
     ],

@@ -1,8 +1,10 @@
 """The arguments of a dataset: groups, old spellings, and names of caches."""
 
 import inspect
+import json
 import warnings
 
+import numpy as np
 import pytest
 
 from tests.helpers.configs import CHANGES, config
@@ -14,7 +16,7 @@ from torch_geometric_cgt import (
     SyntheticCGTDataset,
 )
 from torch_geometric_cgt.datasets.options import DEPRECATED
-from torch_geometric_cgt.errors import BudgetError
+from torch_geometric_cgt.errors import BudgetError, NotEnoughMemoryError
 from torch_geometric_cgt.pipeline import BuildConfig, PrivateClusters
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 
@@ -100,6 +102,9 @@ def test_the_warning_points_at_the_line_of_the_user(graph, tmp_path):
         ({'epsilon': 4.0, 'cluster_epsilon': 2.0}, ValueError, "is for builds without 'epsilon'"),
         ({'epsilon': 4.0, 'num_scenes': 2}, ValueError, "'num_scenes' is for k-anonymity"),
         ({'epsilon': 4.0, 'generator': {'num_heads': 2}}, ValueError, "'generator' is for k-anon"),
+        ({'generator': 'NGram'}, ValueError, "must be a dictionary .*{'model': 'NGram'}"),
+        ({'fit': {'epochs': 2}}, ValueError, "'fit' must be a FitConfig object.*'dict'"),
+        ({'limits': 60}, ValueError, "'limits' must be a Limits object.*60 of type 'int'"),
         ({'generator': {'colour': 1}}, ValueError, "Unknown argument in 'generator'.*colour"),
         (
             {'fit': FitConfig(), 'fit_config': FitConfig()},
@@ -112,6 +117,18 @@ def test_contradictions_are_refused(wrong, error, message):
     with warnings.catch_warnings(), pytest.raises(error, match=message):
         warnings.simplefilter('ignore')
         config(**wrong)
+
+
+def test_numbers_of_numpy_are_those_of_python():
+    numbers = {'k': np.int64(12), 'num_samples': np.int32(7), 'seed': np.int64(3)}
+    fit = FitConfig(epochs=np.int64(2), lr=np.float32(0.5))
+    given = config(**numbers, fit=fit, generator={'num_scenes': np.int64(2)})
+    expected = config(
+        k=12, num_samples=7, seed=3, fit=FitConfig(epochs=2, lr=0.5), generator={'num_scenes': 2}
+    )
+    assert json.dumps(given.to_dict()) == json.dumps(expected.to_dict())
+    private = config(epsilon=np.float32(4.0), delta=np.float64(1e-5))
+    assert json.dumps(private.to_dict()) == json.dumps(config(epsilon=4.0, delta=1e-5).to_dict())
 
 
 @pytest.mark.parametrize('change', [{}, *CHANGES])
@@ -135,7 +152,13 @@ def test_generator_arguments_reach_the_generator():
         ({'num_clusters': 13}, ValueError, '13 . 10 > 120'),
         ({'num_neighbors': []}, ValueError, 'at least one fan-out'),
         ({'num_neighbors': [5, 0]}, ValueError, 'integer >= 1'),
+        ({'num_neighbors': [5, -1]}, ValueError, '-1 for all neighbours is not possible'),
+        ({'num_neighbors': [10**5] * 2}, ValueError, '2 layers and 10,000,100,001 nodes'),
+        ({'num_neighbors': [1] * 17}, ValueError, 'at most 16 layers'),
+        ({'num_samples': 10**12}, NotEnoughMemoryError, "1,000,000,000,000 trees.*'num_samples'"),
         ({'num_samples': 0}, ValueError, "'num_samples'"),
+        ({'seed': None}, ValueError, "'seed' must be an integer .got None"),
+        ({'seed': '0'}, ValueError, "'seed' must be an integer .got '0'"),
         ({'generator': {'colour': 'red'}}, ValueError, 'colour'),
         ({'generator': {'num_heads': 3}}, ValueError, 'divisible'),
     ],

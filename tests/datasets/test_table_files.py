@@ -38,11 +38,20 @@ def test_compressed_files_and_parquet(tmp_path):
     assert table_suffix(tmp_path / 't.txt') is None
 
 
+def test_a_named_index_of_parquet_is_a_column(tmp_path):
+    table = pd.DataFrame({'id': ['x', 'y'], 'a': [1, 2]})
+    table.set_index('id').to_parquet(tmp_path / 't.parquet')
+    assert read_table(tmp_path / 't.parquet').to_dict('list') == table.to_dict('list')
+    table[1:].to_parquet(tmp_path / 't.parquet')
+    assert list(read_table(tmp_path / 't.parquet').columns) == ['id', 'a']  # numbers of rows
+
+
 @pytest.mark.parametrize(
     'name, content, message',
     [
         ('t.csv', b'', "t.csv' is empty"),
         ('t.csv', b'a,b\n1,2,3\n', 'is not a readable table'),
+        ('t.csv', b'a,b,a\n1,2,3\n', "two columns of one name: .'a', 'b', 'a'.$"),
         ('t.csv', b'a,b\n\xff\xfe,1\n', 'is not text in UTF-8 .*at byte 4.: save it in this'),
         ('t.csv', 'a,b\nÖl,1\n'.encode('latin-1'), 'is not text in UTF-8'),
         ('t.parquet', b'PAR1', 'is not a readable table'),

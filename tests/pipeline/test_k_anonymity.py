@@ -1,5 +1,7 @@
 """k-anonymity: the protection of means, and what needs a word of consent."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -112,6 +114,35 @@ def test_one_group_needs_consent(graph, quick):
     dataset = SyntheticCGTDataset(graph, **accepted)
     assert len(dataset.codebook) == 1
     assert any('one group only' in sentence for sentence in dataset.privacy.guaranteed)
+
+
+def test_a_graph_that_is_too_small_for_two_groups_is_not_told_to_use_k_1():
+    with pytest.raises(ValueError, match=r'k=2 leaves one group of 3 nodes.*4 nodes or more'):
+        KAnonymity(2).check_groups(3)
+    KAnonymity(2).check_groups(4)
+
+
+@pytest.mark.parametrize('generator, fails', [({}, True), ({'num_scenes': 0}, False)])
+def test_a_scene_needs_k_labelled_nodes(graph, quick, generator, fails):
+    graph.y[9:] = -1  # k is 10
+    arguments = {**plain(quick), 'generator': {**quick['generator'], **generator}}
+    if not fails:
+        assert len(SyntheticCGTDataset(graph, **arguments)) == 1
+        return
+    with pytest.raises(ValueError, match=r"Only 9 nodes .*k=10.*'num_scenes': 0"):
+        SyntheticCGTDataset(graph, **arguments)
+    assert not quick['root'].exists()
+
+
+def test_feature_vectors_that_are_all_the_same_give_a_warning(graph, quick):
+    graph.x = torch.eye(graph.num_nodes)  # one feature per node, as in PyG's KarateClub
+    with pytest.warns(UserWarning, match='All feature vectors of the release are the same'):
+        dataset = SyntheticCGTDataset(graph, **plain(quick))
+    assert (dataset.codebook == 0).all()
+    graph.x = torch.ones(graph.num_nodes, 2)  # nothing is lost
+    with warnings.catch_warnings():
+        warnings.filterwarnings('error', 'All feature vectors')
+        SyntheticCGTDataset(graph, **plain(quick))
 
 
 def test_k_1_with_consent_claims_nothing(graph, quick, tmp_path):

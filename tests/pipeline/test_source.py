@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -54,8 +55,12 @@ BAD_SOURCES = {
     'inf': (_bad(x=torch.full((120, 2), float('inf'))), 'finite'),
     'no edge_index': (_bad(edge_index=None), "no 'edge_index'"),
     'edge out of range': (_bad(edge_index=torch.tensor([[0], [120]])), 'got 0 to 120'),
+    'logical edges': (_bad(edge_index=torch.ones(2, 3).bool()), 'integer matrix .*torch.bool'),
     'negative edge': (_bad(edge_index=torch.tensor([[0], [-2]])), 'got -2 to 0'),
     'several masks': (_bad(train_mask=torch.ones(120, 10).bool()), 'select one split'),
+    'indices as a mask': (_bad(val_mask=torch.tensor([3, 7])), "name them 'val_idx'"),
+    'labels beyond the nodes': (_bad(y=torch.tensor([2020, 2021]).repeat(60)), 'got 2021.*unique'),
+    'a label of the graph': (_bad(y=torch.tensor([1])), 'one label per node .got 1'),
     'heterogeneous': (_hetero(), 'homogeneous'),
     'link split': (_bad(edge_label_index=torch.zeros(2, 3).long()), 'RandomLinkSplit'),
     'several graphs': (_Pair(), 'one graph .got 2'),
@@ -97,6 +102,13 @@ REFUSED = {
     'NumPy features': (changed(x=np.ones((120, 2))), r"'numpy.ndarray'|'ndarray'.*from_numpy"),
     'features in a list': (changed(x=[[1.0]] * 120), r"'list'.*torch\.tensor"),
     'NumPy labels': (changed(y=np.ones(120)), r"'y' must be a 'torch\.Tensor'"),
+    'whole numbers as fractions': (changed(y=torch.ones(120)), r'data\.y\.long\(\)'),
+    'fractions as labels': (changed(y=torch.rand(120)), 'bucketize'),
+    'one-hot labels': (changed(y=torch.eye(120).long()), r'argmax\(1\)'),
+    'a NumPy mask': (changed(train_mask=np.ones(120, dtype=bool)), "'train_mask'.*from_numpy"),
+    'a mask in a list': (changed(test_mask=[True] * 120), r"'test_mask'.*torch\.tensor"),
+    'edges in rows': (changed(edge_index=torch.zeros(9, 2).long()), r'\[9, 2\].*edge_index\.t\(\)'),
+    'edges that are fractions': (changed(edge_index=torch.zeros(2, 0)), r'edge_index\.long\(\)'),
     'NumPy edges': (changed(edge_index=np.ones((2, 3))), "'edge_index' must be a 'torch"),
     'no features': (Data(edge_index=torch.zeros(2, 3).long(), num_nodes=9), 'LocalDegreeProfile'),
     'images': (changed(x=torch.rand(120, 4, 4)), r'\[120, 4, 4\].*flatten\(1\)'),
@@ -107,6 +119,10 @@ REFUSED = {
     'a link split': (T.RandomLinkSplit()(random_graph())[0], 'RandomLinkSplit.*of the release'),
     'three link splits': (T.RandomLinkSplit()(random_graph()), '3 graphs.*before the split'),
     'a path': ('nodes.csv', 'load_source'),
+    'a class': (Digits, r"'Digits' is a class; create an object of it, 'Digits\(\.\.\.\)'"),
+    'a dictionary': (random_graph().to_dict(), r'Data\.from_dict'),
+    'a graph of networkx': (nx.path_graph(3), 'from_networkx'),
+    'sparse edge values': (changed(edge_attr=torch.eye(9).to_sparse()), 'to_dense'),
     'events': (TemporalData(), "got 'TemporalData'"),
     'users and items': (bipartite(), r"user-buys-item.*two labelled nodes 'user'.*AddMetaPaths"),
     'users who know users': (with_own_edges(), r"edges among them.*'user', 'knows', 'user'"),
@@ -159,6 +175,33 @@ def test_booleans_become_numbers():
     source = check_source(data)
     assert source.data.x.dtype == torch.float and source.data.x.sum() == 120
     assert source.num_classes == 2
+
+
+@pytest.mark.parametrize('shape', [(120, 1), (1, 120)])
+def test_labels_may_be_a_row_or_a_column(shape):
+    data = random_graph()
+    assert torch.equal(check_source(changed(y=data.y.view(shape))).data.y, data.y)
+
+
+def test_features_may_be_the_output_of_a_model(quick):
+    data = random_graph()
+    expected = SyntheticCGTDataset(data, **plain(quick))
+    data.x = data.x.clone().requires_grad_() * 1
+    dataset = SyntheticCGTDataset(data, **plain(quick), force_reload=True)
+    assert torch.equal(dataset.tokens, expected.tokens)
+    assert torch.equal(dataset.codebook, expected.codebook) and data.x.requires_grad
+
+
+@pytest.mark.parametrize('lowest', [0, -1])
+def test_labels_of_no_node_are_named_and_the_advice_numbers_the_others(lowest):
+    data = changed(y=torch.tensor([0, 7, 3, 7]).repeat(30))
+    if lowest < 0:
+        data.y[:2] = -1
+    (text,) = check_source(data).warnings()
+    assert text.startswith('The largest label is 7') and 'the label 1, 2, 4 and 2 more' in text
+    exec(text.split("'")[1], {'data': data})
+    assert data.y[2:6].tolist() == [1, 2, 0, 2] and int(data.y.min()) == lowest
+    assert check_source(data).warnings() == []
 
 
 SPLITS = {

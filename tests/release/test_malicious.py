@@ -90,7 +90,7 @@ FILES = {
     'tensors are missing': (lambda folder: (folder / TENSORS).unlink(), 'is missing'),
     'further file': (lambda folder: (folder / 'setup.py').touch(), r'setup\.py'),
     'further folder': (lambda folder: (folder / 'more').mkdir(), "'more'"),
-    'private file': (lambda folder: (folder / 'private.json').touch(), 'ask the sender'),
+    'private file': (lambda folder: (folder / 'private.json').touch(), 'own.*ask the sender'),
     'many files': (
         lambda folder: [(folder / f'{i}').touch() for i in range(1000)],
         'no file of a release',

@@ -14,6 +14,8 @@ from torch_geometric_cgt.training.config import (
 )
 
 WRONG = [
+    {'epochs': '2'},
+    {'epochs': 2.5},
     {'precision': 'float16'},
     {'accumulate': 0},
     {'accumulate': 129},

@@ -10,6 +10,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 from torch_geometric_cgt.cli import (
     audit,
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     r"""Returns the parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog='cgt', description='Synthetic, privacy-controlled substitutes of graphs for PyG.'
     )
     parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
@@ -76,6 +77,13 @@ def make_parser() -> argparse.ArgumentParser:
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    r"""A parser whose errors are one line, without the usage, which is a page for some commands."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} ('{self.prog} --help' lists the arguments)\n")
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

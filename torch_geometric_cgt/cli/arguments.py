@@ -67,7 +67,7 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add('--k', type=int, help='minimum nodes per feature vector (default: 30)')
     add('--num-neighbors', type=int, nargs='+', default=[5, 5], metavar='S', help='(default: 5 5)')
-    add('--num-samples', type=int, help="computation graphs (default: the source's nodes)")
+    add('--num-samples', type=int, help='computation graphs (default: labelled nodes)')
     add('--num-clusters', type=int, help='distinct feature vectors (default: as many as k allows)')
     add('--l', type=int, help='minimum distinct labels per feature vector')
     add(

@@ -17,19 +17,24 @@ COLUMNS = ('build', 'source', 'promise', 'date', 'size', 'state', 'secrets')
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     r"""Adds the arguments of the command."""
-    add = parser.add_argument
-    add('action', choices=('list', 'remove'))
-    add('builds', nargs='*', metavar='build', help='names of builds to remove, as listed')
-    add('--all', action='store_true', help='remove all builds')
-    add('--yes', action='store_true', help='remove without a question')
-    add('--root', type=Path, help="where fitted models are kept (default: the user's cache)")
-    add('--json', action='store_true', help='print JSON')
+    actions = parser.add_subparsers(dest='action', required=True, metavar='action')
+    show = actions.add_parser('list', help='list the builds')
+    show.add_argument('--json', action='store_true', help='print JSON')
+    remove = actions.add_parser('remove', help='remove builds')
+    remove.add_argument('builds', nargs='*', metavar='build', help='their names, as listed')
+    remove.add_argument('--all', action='store_true', help='remove all builds')
+    remove.add_argument('--yes', action='store_true', help='remove without a question')
+    for each in (parser, show, remove):
+        each.add_argument(
+            '--root',
+            type=Path,
+            default=None if each is parser else argparse.SUPPRESS,  # it may be on either side
+            help="where fitted models are kept (default: the user's cache)",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
     r"""Runs the command."""
-    if args.action == 'list' and (args.builds or args.all or args.yes):
-        raise ValueError("'cgt cache list' takes no builds, '--all' or '--yes'")
     if args.action == 'remove' and bool(args.builds) == args.all:
         raise ValueError("'cgt cache remove' needs the names of builds, or '--all'")
 

@@ -168,6 +168,10 @@ def _check(name: str, value: Any, data: Data) -> Tensor:
         raise SourceError(
             f"'{name}' must be a tensor with one row per edge (got '{type(value).__name__}')"
         )
+    if value.layout != torch.strided:
+        raise SourceError(
+            f"'{name}' must be dense (got {value.layout}): data.{name} = data.{name}.to_dense()"
+        )
     shapes = f'[{num_edges}]' if name == WEIGHT else f'[{num_edges}] or [{num_edges}, D]'
     is_column = value.dim() == 2 and value.size(1) > 0 and name == ATTR
     if value.dim() != 1 and not is_column:

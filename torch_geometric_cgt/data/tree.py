@@ -41,7 +41,8 @@ class TreeShape:
             raise ValueError("'num_neighbors' must hold at least one fan-out (got [])")
         if any(isinstance(f, bool) or not isinstance(f, Integral) or f < 1 for f in fan_outs):
             raise ValueError(
-                f"Each fan-out in 'num_neighbors' must be an integer >= 1 (got {list(fan_outs)})"
+                f"Each fan-out in 'num_neighbors' must be an integer >= 1 (got {list(fan_outs)}); "
+                f'trees have a fixed size, so that -1 for all neighbours is not possible'
             )
         return cls(tuple(int(f) for f in fan_outs))
 

@@ -168,7 +168,13 @@ def _from_csr(path: Path, arrays: dict[str, np.ndarray]) -> Data:
 
 def _tensor(path: Path, name: str, value: np.ndarray) -> Tensor:
     if value.dtype.kind not in 'biufc':
-        raise SourceError(f"The array '{name}' of '{path}' must hold numbers (got {value.dtype})")
+        how = f": number them with 'np.unique({name}, return_inverse=True)[1]'"
+        raise SourceError(
+            f"The array '{name}' of '{path}' must hold numbers (got {value.dtype})"
+            f'{how if value.ndim == 1 else ""}'
+        )
+    if value.dtype.kind == 'f' and value.dtype.itemsize > 8:  # PyTorch has no wider type
+        value = value.astype(np.float64)
     value = np.ascontiguousarray(value.astype(value.dtype.newbyteorder('='), copy=False))
     wide = np.dtype(np.int64) if value.dtype.kind == 'u' and value.dtype.itemsize > 1 else None
     tensor = torch.from_numpy(value if wide is None else value.astype(wide))

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ MISSING_RULES = ('error', 'mean')
 MAX_VALUES = 100  # distinct values of a one-hot column
 FEW_VALUES = 20  # a column with more values, most of them of one row only, is an identifier
 TEXT_WORDS = 4  # mean number of words of free text
+NUMBER_WITH_COMMAS = r'[+-]?\d+(,\d+)+'
+DATE = r'\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}'
 MANY_SCALES = 20.0  # ratio of standard deviations at which the largest column hides the others
 
 
@@ -110,7 +113,8 @@ def encode_columns(
             width = values.shape[1]
             names += [name] if width == 1 else [f'{name}[{i}]' for i in range(width)]
             continue
-        values, found, empty = _one_hot(column, name, where, options.max_values)
+        chosen = name in options.categorical
+        values, found, empty = _one_hot(column, name, where, options.max_values, chosen)
         parts.append(values)
         names += [f'{name}={value}' for value in found]
         nothing = f'; {empty:,} empty cells have no value' if empty else ''
@@ -149,6 +153,12 @@ def _joined(
         parts = [scaled.get(id(values), values) for values in parts]
     elif note := _scales(numeric):
         notes.append(note)
+    notes += [
+        f"all values of '{name}' are different whole numbers: if they identify somebody, leave the "
+        f"column out ('--drop {name}')"
+        for name, values in numeric.items()
+        if _is_numbering(values)
+    ]
     if filled:
         notes.append(f'missing numbers are the mean of their column: {", ".join(filled)}')
     decisions = [Decision('numeric', tuple(numeric), how)] if numeric else []
@@ -180,6 +190,13 @@ def _numbers(column: pd.Series, name: str, where: str) -> tuple[np.ndarray, str]
         value = first.iloc[0]
         if isinstance(value, (list, tuple, np.ndarray)):
             return _lists(column, name, where), 'numeric'
+        if isinstance(value, Decimal):
+            return column.astype(np.float64).to_numpy()[:, None], 'numeric'
+        if isinstance(value, (bytes, dict)):
+            raise SourceError(
+                f"Column '{name}' of '{where}' holds values of the type '{type(value).__name__}', "
+                f"which are neither numbers nor text: leave it out ('--drop {name}')"
+            )
     return None
 
 
@@ -187,7 +204,7 @@ def _lists(column: pd.Series, name: str, where: str) -> np.ndarray:
     r"""A column of lists of numbers, ``[N, d]``."""
     lengths = {len(value) if value is not None else 0 for value in column}
     try:
-        if len(lengths) == 1:
+        if len(lengths) == 1 and 0 not in lengths:
             return np.stack([np.asarray(value, dtype=np.float64) for value in column])
     except (TypeError, ValueError):
         pass
@@ -198,10 +215,11 @@ def _lists(column: pd.Series, name: str, where: str) -> np.ndarray:
 
 
 def _one_hot(
-    column: pd.Series, name: str, where: str, max_values: int
+    column: pd.Series, name: str, where: str, max_values: int, chosen: bool
 ) -> tuple[np.ndarray, list[str], int]:
     r"""A column of categories as zeros and ones, ``[N, d]``, the values in their order, and the
-    number of empty cells, which are rows of zeros.
+    number of empty cells, which are rows of zeros. Numbers and dates that are text are an error,
+    unless the user chose to take them as categories.
     """
     text = as_text(column)
     present = np.array([value is not None for value in text])
@@ -212,6 +230,8 @@ def _one_hot(
     leave = f"leave it out ('--drop {name}')"
     if not found:
         raise SourceError(f"Column '{name}' of '{where}' is empty: {leave}")
+    if not chosen:
+        _refuse_disguised(found, name, where)
     if words >= TEXT_WORDS and (is_unique or len(found) > max_values):
         raise SourceError(
             f"Column '{name}' of '{where}' is free text ({words:.0f} words per cell), which can "
@@ -232,14 +252,31 @@ def _one_hot(
     return hot, found, int((~present).sum())
 
 
+def _refuse_disguised(found: list[str], name: str, where: str) -> None:
+    r"""Raises an error if all values are dates, or numbers that a comma makes text."""
+    if all(re.fullmatch(DATE, value) for value in found):
+        raise SourceError(
+            f"Column '{name}' of '{where}' holds dates, e.g. '{found[0]}': turn it into a number, "
+            f"leave it out ('--drop {name}'), or take each date as a value ('--categorical {name}')"
+        )
+    commas = [value for value in found if re.fullmatch(NUMBER_WITH_COMMAS, value)]
+    if commas and all(value in commas or _is_number(value) for value in found):
+        _refuse_commas(commas, name, where)
+
+
+def _refuse_commas(commas: list[str], name: str, where: str) -> None:
+    raise SourceError(
+        f"Column '{name}' of '{where}' has numbers with a comma, e.g. '{commas[0]}': write "
+        f'decimals with a point, and thousands without a separator. For codes, use '
+        f"'--categorical {name}'"
+    )
+
+
 def _refuse_mixed(found: list[str], name: str, where: str) -> None:
     r"""Raises an error if most values are numbers, which some others turn into text."""
-    commas = [value for value in found if re.fullmatch(r'[+-]?\d+,\d+', value)]
+    commas = [value for value in found if re.fullmatch(NUMBER_WITH_COMMAS, value)]
     if len(commas) > len(found) / 2:
-        raise SourceError(
-            f"Column '{name}' of '{where}' has numbers with a decimal comma, e.g. '{commas[0]}': "
-            f'write them with a point'
-        )
+        _refuse_commas(commas, name, where)
     text = [value for value in found if not _is_number(value)]
     if text and len(text) < len(found) / 2:
         raise SourceError(
@@ -287,6 +324,13 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).strip()
+
+
+def _is_numbering(values: np.ndarray) -> bool:
+    r"""Whether a column may be an identifier: whole numbers, each in one of many rows."""
+    if values.shape[1] > 1 or len(values) <= FEW_VALUES or (values % 1 != 0).any():
+        return False
+    return len(np.unique(values)) == len(values)
 
 
 def _scales(numeric: dict[str, np.ndarray]) -> str | None:

@@ -32,6 +32,11 @@ class TableOptions:
     encoding: EncodingOptions = field(init=False)
 
     def __post_init__(self) -> None:
+        for name in ('drop', 'categorical'):
+            if isinstance(value := getattr(self, name), str):
+                raise ValueError(
+                    f"'{name}' must be a list of columns (got {value!r}): {name}=[{value!r}]"
+                )
         made = EncodingOptions(
             tuple(self.categorical), self.missing, self.standardize, self.max_values
         )

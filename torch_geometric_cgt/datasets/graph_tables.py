@@ -89,6 +89,7 @@ def read_nodes(
     kept = [name for name in names if name not in drop]
     id = _find(path, names, id, IDS, 'ids', '--id')
     label = _find(path, kept, label, LABELS, 'labels', '--label')
+    _refuse_unnamed(path, [name for name in kept if name not in (id, label)])
     if id == label:
         raise SourceError(f"'{id}' of '{path}' cannot be both the id and the label")
     table = read_table(path, {id, label, SPLIT})
@@ -138,6 +139,18 @@ def _find(
     return str(found[0])
 
 
+def _refuse_unnamed(path: Path, names: Sequence[str]) -> None:
+    r"""Raises an error for a column without a name, which would be a feature: often it holds the
+    numbers of the rows.
+    """
+    if found := [name for name in names if re.fullmatch(r'Unnamed: \d+', name)]:
+        raise SourceError(
+            f"Column {int(found[0][9:]) + 1} of '{path}' has no name, as the numbers of rows that "
+            f"pandas writes: name it, write the file with 'to_csv(..., index=False)', or leave the "
+            f'column out (\'--drop "{found[0]}"\')'
+        )
+
+
 def _ids(column: pd.Series, path: Path, name: str) -> list[str]:
     found = as_text(column)
     if empty := sum(value is None for value in found):
@@ -184,7 +197,10 @@ def _splits(
     masks = {}
     for name in named:
         if not is_boolean(table[name]) and not set(table[name].dropna().unique()) <= {0, 1}:
-            raise SourceError(f"Column '{name}' of '{path}' must hold true and false")
+            got = shown(sorted({*_filled(table[name])} - {''}), 3)
+            raise SourceError(
+                f"Column '{name}' of '{path}' must hold true and false, or 1 and 0 (got {got})"
+            )
         true = [value in ('true', '1') for value in map(str.lower, _filled(table[name]))]
         masks[name] = torch.tensor(true)
     if SPLIT in kept:
@@ -267,7 +283,13 @@ def read_edges(
     """
     names = columns_of(path)
     kept = [name for name in names if name not in drop]
+    _refuse_unnamed(path, kept)
     ends = _endpoints(path, kept)
+    if ends not in ENDPOINTS and {*ends} <= {*ids}:
+        raise SourceError(
+            f"The first row of '{path}' holds ids of nodes ({', '.join(ends)}) instead of names of "
+            f"columns: add a row with names before it, e.g. 'source' and 'target'"
+        )
     table = read_table(path, ends)
     if not len(table):
         raise SourceError(f"'{path}' has no rows: a graph needs edges")

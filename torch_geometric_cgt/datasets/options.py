@@ -84,11 +84,18 @@ def make_config(
             "source before the build, or trees with 'dataset.trees.select(index)'"
         )
     generator = _one_of(options, 'generator', 'generator_args') or {}
+    if not isinstance(generator, dict):
+        raise ValueError(
+            f"'generator' must be a dictionary (got {generator!r}): {{'model': {generator!r}}}, or "
+            f'arguments of the generator'
+        )
     generator = dict(generator)
     num_scenes = generator.pop('num_scenes', None)
     if options.get('num_scenes') is not None:
         num_scenes = options['num_scenes']
     fit = _one_of(options, 'fit', 'fit_config') or FitConfig()
+    _check_type('fit', fit, FitConfig, 'FitConfig(epochs=2)')
+    _check_type('limits', options.get('limits'), Limits, 'Limits(seconds=600)')
     if 'resume' in options:
         fit = replace(fit, resume=options['resume'])
     privacy = make_promise(k, epsilon, delta, options)
@@ -159,6 +166,15 @@ def make_promise(
     if unknown := sorted(set(private or {}) - set(known)):
         raise ValueError(f"Unknown arguments {unknown} in 'private_args'; choose from {known}")
     return DifferentialPrivacy(epsilon, delta, **(private or {}))
+
+
+def _check_type(name: str, value: Any, kind: type, example: str) -> None:
+    r"""Raises an error for an argument that must be an object of a class, or :obj:`None`."""
+    if value is not None and not isinstance(value, kind):
+        raise ValueError(
+            f"'{name}' must be a {kind.__name__} object, e.g. {example} (got {value!r} of type "
+            f"'{type(value).__name__}')"
+        )
 
 
 def _one_of(options: dict[str, Any], new: str, old: str) -> Any:

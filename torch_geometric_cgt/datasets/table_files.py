@@ -113,8 +113,10 @@ def _read(
     try:
         if table_suffix(path) == '.parquet':
             table = pandas.read_parquet(path, engine='pyarrow')
+            if table.index.name is not None:  # the column that was the index
+                table = table.reset_index()
         elif columns_only:
-            table = pandas.read_csv(path, sep=_separator(path), nrows=0, encoding='utf-8-sig')
+            table = pandas.DataFrame(columns=_header(pandas, path))
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter('error', pandas.errors.ParserWarning)  # rows are cut off
@@ -146,6 +148,22 @@ def _read(
     if len(set(table.columns)) < len(table.columns):
         raise SourceError(f"'{path}' has two columns of one name: {list(table.columns)}")
     return table
+
+
+def _header(pandas: Any, path: Path) -> list[str]:
+    r"""The names in the first row of a CSV file. A column without a name has the name that pandas
+    would give it.
+    """
+    first = pandas.read_csv(
+        path,
+        sep=_separator(path),
+        header=None,
+        nrows=1,
+        dtype=str,
+        keep_default_na=False,
+        encoding='utf-8-sig',
+    )
+    return [name.strip() or f'Unnamed: {i}' for i, name in enumerate(first.iloc[0])]
 
 
 def _separator(path: Path) -> str:

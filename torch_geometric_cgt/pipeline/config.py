@@ -18,11 +18,13 @@ from torch_geometric_cgt.pipeline.plan import PrivatePlan, PublicNumbers
 from torch_geometric_cgt.pipeline.promise import DifferentialPrivacy, KAnonymity, Promise
 from torch_geometric_cgt.pipeline.source import Source
 from torch_geometric_cgt.training import FitConfig
-from torch_geometric_cgt.utils.checks import check_integer
+from torch_geometric_cgt.utils.checks import check_integer, check_memory, use_python_numbers
+from torch_geometric_cgt.utils.limits import MAX_LAYERS, MAX_SLOTS
 from torch_geometric_cgt.version import __version__
 
 ALL_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATES = 100_000, 3, 12
 MIN_SCENES, SCENES_PER_LABEL = 48, 4
+BYTES_PER_TREE = 24  # in memory while trees are generated, which are written to files
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class BuildConfig:
     fit: FitConfig = field(default_factory=FitConfig)
 
     def __post_init__(self) -> None:
+        use_python_numbers(self)
+        check_integer('seed', self.seed, least=None)
         if self.num_samples is not None:
             check_integer('num_samples', self.num_samples)
         if self.num_scenes is not None and self.num_scenes < 0:
@@ -149,13 +153,40 @@ class BuildConfig:
             num_roots (int): The number of roots.
             num_classes (int): The number of labels.
         """
+        self._check_trees(self.num_samples or num_roots)
         if self.private is not None:
             numbers = PublicNumbers(num_nodes, num_roots, num_classes, self.shape)
             PrivatePlan(numbers, self.private).entries()
             return
         self.k_anonymity.check_groups(num_nodes)
         self.k_anonymity.check_labels(num_classes)
+        self._check_roots(num_roots)
         self.num_scenes_for(num_roots, num_classes)
+
+    def _check_trees(self, num_trees: int) -> None:
+        r"""Raises an error for trees that no release can have, or that do not fit into memory."""
+        depth, size, fan_outs = self.shape.depth, self.shape.num_slots, list(self.num_neighbors)
+        if depth > MAX_LAYERS or size > MAX_SLOTS:
+            raise ValueError(
+                f"'num_neighbors' must make trees of at most {MAX_LAYERS} layers and {MAX_SLOTS:,} "
+                f'nodes (got {fan_outs}, which has {depth} layers and {size:,} nodes)'
+            )
+        check_memory(
+            num_trees * BYTES_PER_TREE,
+            f'A release of {num_trees:,} trees',
+            "use a smaller 'num_samples'",
+        )
+
+    def _check_roots(self, num_roots: int) -> None:
+        r"""Raises an error if there are too few roots for one scene."""
+        k = self.k_anonymity.k
+        if num_roots < k and self.choice.uses_scenes and self.num_scenes != 0:
+            raise ValueError(
+                f'Only {num_roots} nodes of the source have a label, and each scene of the '
+                f'generator needs k={k} of them: label more nodes, use a smaller k, or build '
+                f"without scenes with generator={{'num_scenes': 0}}, on the command line "
+                f"'--num-scenes 0'"
+            )
 
     def make_model(self, num_tokens: int, num_classes: int, num_scenes: int) -> TreeModel:
         r"""The configured generator before it is fitted.

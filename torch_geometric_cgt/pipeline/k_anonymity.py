@@ -2,6 +2,7 @@ r"""k-anonymity as the promise of a release, with its parameters."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, TypeGuard
 
@@ -13,6 +14,7 @@ from torch_geometric_cgt.quantizer import protected_means
 from torch_geometric_cgt.transforms import Quantize
 from torch_geometric_cgt.transforms.quantize import Clustering
 from torch_geometric_cgt.transforms.task_weight import sharing
+from torch_geometric_cgt.utils.checks import use_python_numbers
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import block_of
 
@@ -95,6 +97,7 @@ class KAnonymity:
     accept_one_group: bool = False
 
     def __post_init__(self) -> None:
+        use_python_numbers(self)
         self.quantize()
         if self.min_support is not None:
             check_min_support(self.min_support)
@@ -168,10 +171,16 @@ class KAnonymity:
         if num_groups == 1 and self.cluster_epsilon is None and not self.accept_one_group:
             raise ValueError(
                 f'k={self.k} leaves one group of {num_nodes} nodes: all nodes would have the same '
-                f'feature vector, from which no model learns anything. Use k <= {num_nodes // 2}, '
+                f'feature vector, from which no model learns anything. {self._smaller(num_nodes)}, '
                 f"or state that you want this with 'KAnonymity({self.k}, accept_one_group=True)', "
                 f"on the command line '--accept-one-group'"
             )
+
+    @staticmethod
+    def _smaller(num_nodes: int) -> str:
+        if num_nodes < 4:  # k = 1 is no way out
+            return 'Use a graph of 4 nodes or more'
+        return f'Use k <= {num_nodes // 2}'
 
     def check_labels(self, num_classes: int) -> None:
         r"""Raises an error if no group can have as many labels as :obj:`l` asks for.
@@ -254,9 +263,24 @@ class KAnonymity:
         num_clusters = found.codebook.size(0)
         rows = sharing(world or World(), x.size(0))
         own = rows.share(x.size(0))
-        return protected_means(
+        codebook = protected_means(
             block_of(x, own), found.cluster[own], num_clusters, self.value_support, self.step, rows
         )
+        lost = _is_one_row(codebook) and not _is_one_row(found.codebook)
+        if lost and (world or World()).is_first:
+            warnings.warn(
+                'All feature vectors of the release are the same, and no model learns anything '
+                'from them: no feature has a value that enough nodes of a group share, as with one '
+                'feature per node. Use features that nodes have in common, e.g. '
+                "'torch_geometric.transforms.LocalDegreeProfile()'",
+                stacklevel=2,
+            )
+        return codebook
+
+
+def _is_one_row(x: Tensor) -> bool:
+    r"""Whether all rows of a matrix are the same."""
+    return bool((x == x[0]).all())
 
 
 def _is_int(value: object) -> TypeGuard[int]:

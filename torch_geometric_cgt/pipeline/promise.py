@@ -17,6 +17,7 @@ from torch_geometric_cgt.privacy.units import check_unit
 from torch_geometric_cgt.quantizer import PrivateKMeans, label_homogeneity
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.transforms.edge_codebook import EdgeGrid, check_bounds
+from torch_geometric_cgt.utils.checks import use_python_numbers
 
 FORMS = ('auto', *PRIVATE_MODELS, 'rows')
 RECORD = "'record' is deprecated. use 'frozen_record'"
@@ -138,6 +139,7 @@ class DifferentialPrivacy:
     edge_bins: int = 8
 
     def __post_init__(self) -> None:
+        use_python_numbers(self)
         Budget(self.epsilon, 0.5 if self.delta is None else self.delta)
         if self.unit == 'record':
             warnings.warn(RECORD, DeprecationWarning, stacklevel=3)

@@ -19,6 +19,9 @@ from torch_geometric_cgt.data.graph_checks import (
     add_masks,
     check_edges,
     check_features,
+    check_labels,
+    check_masks,
+    how_to_number,
 )
 from torch_geometric_cgt.errors import SourceError
 from torch_geometric_cgt.utils.rows import to_csr
@@ -115,40 +118,16 @@ def check_source(source: Any) -> Source:
         raise SourceError('The source graph is empty (got 0 nodes)')
     x = check_features(data)
     edge_index = check_edges(data)
-    y = _check_labels(data)
+    y = check_labels(data)
     if x.size(0) != data.num_nodes:
         raise SourceError(f"'x' must have {data.num_nodes} rows (got {x.size(0)})")
-    for mask in MASKS:
-        if mask in data and data[mask].shape != (data.num_nodes,):
-            raise SourceError(
-                f"'{mask}' must have the shape [{data.num_nodes}] (got {list(data[mask].shape)}): "
-                f'select one split, e.g. data.{mask} = data.{mask}[:, 0]'
-            )
+    check_masks(data)
     checked = Data(x=x, edge_index=edge_index.cpu().long(), y=y)
     if EdgeValues.of(data) is not None:  # raises an error if they are invalid
         given = {name: data[name] for name in EDGE_KEYS if data.get(name) is not None}
         checked.update({name: value.detach().cpu() for name, value in given.items()})
     sizes = (split_of(data), int(y.max()) + 1)
     return Source(name, checked, *sizes, not_carried=not_carried(data))
-
-
-def _check_labels(data: Data) -> Tensor:
-    y = data.y
-    if y is None:
-        raise SourceError("The source graph has no labels 'y'")
-    if y.is_floating_point() or y.is_complex():
-        raise SourceError(f"'y' must hold integer class labels (got {y.dtype})")
-    y = y.view(-1) if y.dim() == 2 and y.size(1) == 1 else y
-    if y.dim() != 1:
-        raise SourceError(
-            f"'y' must hold one label per node (got {list(y.shape)}); "
-            f'multi-label graphs are not supported'
-        )
-    if y.numel() != data.num_nodes:
-        raise SourceError(f"'y' must have {data.num_nodes} entries (got {y.numel()})")
-    if int(y.max()) < 0:
-        raise SourceError('No node of the source graph is labelled (all labels are negative)')
-    return y.cpu().long()
 
 
 @dataclass(frozen=True)
@@ -231,7 +210,7 @@ def supported_graph(source: Any) -> Data:
             f"'RandomLinkSplit(...)(dataset[0])'"
         )
     _check_adjacency(source)
-    for name in ('x', 'y', 'edge_index'):
+    for name in ('x', 'y', 'edge_index', *MASKS):
         value = source.get(name)
         if value is not None and not isinstance(value, Tensor):
             raise SourceError(
@@ -274,6 +253,8 @@ def source_warnings(data: Data, root: Tensor, lost: Sequence[str]) -> list[str]:
                 f"the source, e.g. DifferentialPrivacy(..., edge_bounds={{'{edge_values[0]}': "
                 f"(0, 1)}}), or '--edge-bounds 0 1' on the command line"
             )
+    if gaps := _unused_labels(data.y):
+        found.append(gaps)
     source, target = data.edge_index
     num_nodes = int(data.num_nodes or 0)
     alone = torch.bincount(target, minlength=num_nodes)[root] == 0
@@ -292,6 +273,21 @@ def source_warnings(data: Data, root: Tensor, lost: Sequence[str]) -> list[str]:
             what += 'They have no edges at all: see whether all edges were read'
         found.append(what)
     return found
+
+
+def _unused_labels(y: Tensor) -> str | None:
+    r"""What the owner should know if some labels below the largest one are those of no node."""
+    used = y[y >= 0].unique()
+    num_classes = int(used[-1]) + 1
+    if used.numel() == num_classes:
+        return None
+    unused = (torch.bincount(used, minlength=num_classes) == 0).nonzero().view(-1).tolist()
+    more = f' and {len(unused) - 3:,} more' if len(unused) > 3 else ''
+    return (
+        f'The largest label is {num_classes - 1:,}, so that the release has {num_classes:,} '
+        f'labels, but no node has the label {", ".join(map(str, unused[:3]))}{more}. If labels are '
+        f'codes, number them: {how_to_number(y)}'
+    )
 
 
 def _check_adjacency(data: Data) -> None:
@@ -357,10 +353,16 @@ def _hint(source: Any) -> str:
             f': these are {len(source)} graphs. If they are the result of '
             f"'RandomLinkSplit', pass the graph before the split"
         )
+    if isinstance(source, type):
+        return f": '{source.__name__}' is a class; create an object of it, '{source.__name__}(...)'"
     if type(source).__name__ in ('str', 'PosixPath', 'WindowsPath'):
         return (
             f": read files with 'torch_geometric_cgt.datasets.load_source({str(source)!r})' first"
         )
+    if isinstance(source, dict):
+        return ": 'Data.from_dict(source)' is a graph"
+    if type(source).__module__.startswith('networkx'):
+        return ": 'torch_geometric.utils.from_networkx' makes a 'Data' object of it"
     return ''
 
 

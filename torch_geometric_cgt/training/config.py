@@ -7,6 +7,8 @@ import multiprocessing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from torch_geometric_cgt.utils.checks import check_integer, use_python_numbers
+
 PRECISIONS = ('float32', 'bfloat16')
 # Fields that do not change the model.
 RUNTIME = ('compile', 'checkpoint_minutes', 'resume', 'num_workers')
@@ -79,10 +81,11 @@ class FitConfig:
     num_workers: int = 0
 
     def __post_init__(self) -> None:
+        use_python_numbers(self)
         for name in ('epochs', 'batch_size', 'patience'):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"'{name}' must be at least 1 (got {value})")
+            if value is not None:
+                check_integer(name, value)
         if not 0 <= self.holdout < 1:
             raise ValueError(f"'holdout' must lie in [0, 1) (got {self.holdout})")
         if self.lr <= 0 or self.clip <= 0:

@@ -350,7 +350,7 @@ class Quantize(BaseTransform):
             warnings.warn(
                 f'{found.num_homogeneous} of {len(found.distinct)} clusters hold nodes of one '
                 f'label only: whoever knows that a node is in such a cluster knows its label. '
-                f"Use 'l=2' to prevent this",
+                f"'KAnonymity(..., l=2)', or '--l 2' on the command line, prevents this",
                 stacklevel=3,
             )
 

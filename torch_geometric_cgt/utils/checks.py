@@ -3,6 +3,7 @@ r"""Checks before any work: positive integers, matrices, labels and the availabl
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from numbers import Integral
 from typing import Any
 
@@ -26,20 +27,33 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"'{name}' must be a positive integer (got {value!r})")
 
 
-def check_integer(name: str, value: Any, least: int = 1) -> None:
+def check_integer(name: str, value: Any, least: int | None = 1) -> None:
     r"""Raises a :class:`ValueError` unless :obj:`value` is an integer and not too small.
 
     Args:
         name (str): The name of the argument, for the message.
         value (int): Its value. Booleans and text are rejected.
-        least (int, optional): The smallest allowed value. (default: :obj:`1`)
+        least (int, optional): The smallest allowed value, :obj:`None` if there
+            is none. (default: :obj:`1`)
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ValueError(
             f"'{name}' must be an integer (got {value!r} of type '{type(value).__name__}')"
         )
-    if value < least:
+    if least is not None and value < least:
         raise ValueError(f"'{name}' must be at least {least} (got {value})")
+
+
+def use_python_numbers(config: Any) -> None:
+    r"""Replaces numbers of NumPy in the fields of a frozen dataclass by those of Python, which
+    files of parameters can hold.
+
+    Args:
+        config (dataclass): The parameters.
+    """
+    for each in fields(config):
+        if isinstance(value := getattr(config, each.name), np.generic):
+            object.__setattr__(config, each.name, value.item())
 
 
 def as_matrix(x: Any, name: str = 'X') -> Tensor:

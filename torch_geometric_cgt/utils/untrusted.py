@@ -117,7 +117,8 @@ def check_names(folder: Path, allowed: Iterable[str]) -> None:
                 if entry.name not in allowed:
                     raise CorruptFileError(
                         f"'{folder}' holds {entry.name!r}, which is no file of a release: "
-                        f'remove it, or ask the sender for the release alone'
+                        f"if this is a build of your own, 'dataset.save(folder)' writes its "
+                        f'release; otherwise remove it, or ask the sender for the release alone'
                     )
                 if not entry.is_file(follow_symlinks=False):
                     mode = entry.stat(follow_symlinks=False).st_mode
