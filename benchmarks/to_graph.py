@@ -65,8 +65,8 @@ homophily of the DC-SBM, are therefore those of the source, up to repeated edges
 Joined trees are computed from the release alone, with [the
 profile](../one_graph.md#the-profile-of-the-graph) that it holds. The last column has degrees and
 homophily that are estimated from the trees, as they are for releases without a profile. Features of
-all three are codewords of the same codebook; those of the two rivals are drawn given the label of the
-node. The constants of the method were chosen on Cora and CiteSeer.
+all three are codewords of the same codebook; those of the two rivals are drawn given the label of
+the node. The constants of the method were chosen on Cora and CiteSeer.
 
 ```text
 python benchmarks/to_graph.py --sources Cora,CiteSeer,Photo,PubMed

@@ -319,7 +319,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--sources', type=names, default=[*PAPER, *OTHERS])
     parser.add_argument('--models', type=names, default=list(ZOO))
-    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
+    parser.add_argument(
+        '--seeds', type=int, nargs='+', help='(default: 0 1 2; all of them with --show or --page)'
+    )
     parser.add_argument('--kinds', type=names, default=list(KINDS))
     parser.add_argument('--roots', type=int, default=2500, help='(default: %(default)s)')
     parser.add_argument('--k', type=int, default=30, help='(default: %(default)s)')
@@ -331,20 +333,21 @@ def main() -> None:
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--views', action='store_true', help='score views, not GNNs')
     parser.add_argument('--show', action='store_true', help='print what is there, run nothing')
-    parser.add_argument(
-        '--page', action='store_true', help='print a Markdown table of --seeds, run nothing'
-    )
+    parser.add_argument('--page', action='store_true', help='print a Markdown table, run nothing')
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
     cells = read_cells(args.cells)
+    if args.show or args.page:
+        cells = [cell for cell in cells if args.seeds is None or cell['seed'] in args.seeds]
+    args.seeds = args.seeds or [0, 1, 2]
     if args.views:
         if not args.show:
             run_views(args, cells)
         show_views(cells)
         return
     if args.page:
-        page([cell for cell in cells if cell['seed'] in args.seeds], args.metric)
+        page(cells, args.metric)
         return
     if not args.show:
         run(args, cells)
