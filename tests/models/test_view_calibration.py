@@ -16,6 +16,7 @@ from torch_geometric_cgt.models.view_calibration import (
     match_views,
 )
 from torch_geometric_cgt.models.view_tilt import ViewTilt
+from torch_geometric_cgt.nn import view_networks
 from torch_geometric_cgt.nn.view_networks import network_scores
 
 
@@ -59,6 +60,16 @@ def test_of_a_small_release_the_closest_selection_is_kept(monkeypatch):
     selections = [error(found) for found in seen[2:]]  # the first two are of the source
     assert len(selections) == (MAX_ROUNDS + 1) * MAX_DRAWS
     assert kept == pytest.approx(min(selections)) and kept < max(selections) / 2
+
+
+def test_candidates_that_do_not_differ_leave_nothing_to_choose(monkeypatch):
+    """One candidate per group, so that no parameter changes a score."""
+    monkeypatch.setattr(view_networks, 'EPOCHS', 2)
+    real, x = [trees_with_signal(0.6, 0.25, seed=0, n=400)], torch.eye(3)
+    pool = CandidatePool(trees_with_signal(0.5, 0.3, seed=1, n=400), 1, 0)
+    tilt, match = match_views(real, x, torch.arange(3), x, pool)
+    assert len(match.rounds) == MAX_ROUNDS + 1 and tilt.weight.isfinite().all()
+    assert torch.equal(tilt.select(pool).tokens, pool.trees.tokens)
 
 
 def test_all_trees_of_a_root_are_in_one_fold(monkeypatch):

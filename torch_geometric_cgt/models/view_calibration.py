@@ -27,7 +27,7 @@ STEP = 0.7  # share of a gap that one round closes
 # the ROC curve, which is the score of two labels, changes faster than the accuracy.
 GAIN, GAIN_OF_TWO = 1.0, 3.0
 GAIN_WEIGHT = 2e-4  # of the guess, beside squared changes that were observed
-DAMPING = 0.1  # relative to the largest eigenvalue
+DAMPING, TINY = 0.1, 1e-12  # relative to the largest eigenvalue, and at least
 MAX_STEP_SIZE = 1.0  # of a parameter in one round
 
 
@@ -238,7 +238,8 @@ def _step(
     own = own - (chance[..., None] * own).sum(dim=1, keepdim=True)
     covariance = torch.einsum('gc,gcv,gcw->vw', chance, own, own) / own.size(0)
     change = covariance / scale[columns]  # of the mean of view v, per parameter w
-    damping = DAMPING * torch.linalg.matrix_norm(change, 2) ** 2
+    # It is zero where candidates do not differ, as with one feature vector for all tokens.
+    damping = (DAMPING * torch.linalg.matrix_norm(change, 2) ** 2).clamp(min=TINY)
     step = torch.linalg.solve(
         change.t() @ change + damping * torch.eye(gap.numel()), change.t() @ (STEP * gap)
     ).clamp(-MAX_STEP_SIZE, MAX_STEP_SIZE)
