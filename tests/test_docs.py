@@ -4,6 +4,7 @@ import importlib
 import re
 import shlex
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,13 @@ def test_notebooks_become_pages(text):
     ]
     expected = f'# Title\n{text}\n\n````python\nprint(1)\n````\n\n````text\n1\n2\n````\n'
     assert page(json.dumps({'cells': cells})) == expected
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_headings_skip_no_level(page):
+    """Sphinx warns about a page whose headings do, and a warning ends `make docs`."""
+    text = re.sub(
+        r'^```.*?^```', '', page.read_text(encoding='utf-8'), flags=re.DOTALL | re.MULTILINE
+    )
+    levels = [len(marks) for marks in re.findall(r'^(#+) ', text, flags=re.MULTILINE)]
+    assert all(after <= before + 1 for before, after in pairwise(levels)), levels
