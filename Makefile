@@ -5,7 +5,7 @@ VENV ?= .venv
 SOURCE ?= DigitQuarters
 K ?= 30
 OUT ?= demo/$(SOURCE)
-# GNNs that differ on purpose, and a short fit: the demo takes two minutes on two cores.
+# GNNs that differ on purpose, and a short fit: the demo takes two and a half minutes on two cores.
 MODELS ?= MLP,Children,GCN-1,GCN,SAGE-max,GIN,GAT
 EPOCHS ?= 12
 # Idle threads sleep: a core that others use as well is not spun on.
