@@ -92,7 +92,7 @@ def test_all_trees_of_a_root_are_in_one_fold(monkeypatch):
 def test_the_calibration_of_two_labels_does_not_oscillate():
     """Scores of two labels change several times as fast as the mean probability of the label."""
     real = [two_labels(trees_with_signal(0.15, 0.1, seed=0, n=6000))]
-    pool = CandidatePool(two_labels(pool_of(0.05, 0.05, groups=3000).trees), SIZE, 1)
+    pool = CandidatePool(two_labels(pool_of(0.05, 0.05, groups=3000).trees), SIZE, 4)
     _, match = match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
     for score in match.rounds:
         assert max(abs(score[name] - match.aim[name]) for name in match.aim) < 0.03

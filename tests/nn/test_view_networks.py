@@ -9,7 +9,8 @@ from tests.helpers.view_trees import trees_with_signal
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.data.views import linear_view_names, tree_views, view_names
 from torch_geometric_cgt.nn import view_networks
-from torch_geometric_cgt.nn.view_networks import ViewBatch, ViewNetworks, network_scores
+from torch_geometric_cgt.nn.view_batch import FeatureTable, ViewBatch, linear_maps
+from torch_geometric_cgt.nn.view_networks import ViewNetworks, network_scores
 
 SHAPE = TreeShape.of([3, 2])
 
@@ -33,11 +34,13 @@ def test_networks_see_the_views_of_probes(num_features, sparse):
     x = torch.randn(6, num_features, generator=torch.Generator().manual_seed(1))
     batch, eye = ViewBatch(trees, x.to_sparse_coo() if sparse else x), torch.eye(num_features)
     assert batch.by_token == (sparse or num_features == 9)
-    names = linear_view_names(SHAPE)
-    seen, largest = batch.hidden(eye.repeat(1, len(names) + 1), [num_features] * len(names))
+    seen, largest = batch.hidden(eye.repeat(1, len(linear_maps(SHAPE)) + 1))  # all maps are alike
     views = tree_views(trees.tokens, x, SHAPE)
-    for name, found in zip(names, seen, strict=True):
-        assert torch.allclose(found, views[name], atol=1e-6), name
+    expected = {name: views[name] for name in linear_view_names(SHAPE)}
+    expected['maximum'] = views['root']  # to which `largest` is added
+    expected['layers apart'] = sum(views['layers apart'].split(num_features, dim=1))
+    for name, found in zip(view_names(SHAPE), seen.unbind(dim=1), strict=True):
+        assert torch.allclose(found, expected[name], atol=1e-6), name
     assert torch.allclose(largest, views['maximum'][:, :num_features])
 
 
@@ -123,7 +126,7 @@ def test_sparse_and_dense_features_give_the_same_scores(layout, monkeypatch):
 def test_the_gradient_of_a_sparse_table_is_that_of_a_dense_one():
     x = torch.tensor([[0.0, 2.0, 0.0, 0.0], [1.0, 0.0, 0.0, 3.0]])
     weight = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    table = view_networks.FeatureTable(x.to_sparse_coo().coalesce())
+    table = FeatureTable(x.to_sparse_coo().coalesce())
     assert table.is_sparse and torch.allclose(table @ weight, x @ weight)
     target = torch.randn(2, 5, generator=torch.Generator().manual_seed(1))
     (sparse,) = torch.autograd.grad(((table @ weight) * target).sum(), weight)

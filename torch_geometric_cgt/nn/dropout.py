@@ -2,6 +2,9 @@ r"""Dropout that is fast on the CPU."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -27,6 +30,24 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
         return x
     if kept == 0:
         return x * 0
-    words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
-    draws = words.view(torch.uint8)[: x.numel()].view(x.shape)
-    return x * (draws < kept).to(x.dtype).mul_(256 / kept)
+    return x * _factor(x.shape, kept, x.dtype)
+
+
+def dropout_factor(shape: Sequence[int], p: float) -> Tensor:
+    r"""What :meth:`dropout` multiplies its input by on the CPU, for gradients that are computed by
+    hand.
+
+    Args:
+        shape (list[int]): The shape of the input.
+        p (float): The probability of an entry to be dropped, below one.
+    """
+    return _factor(shape, 256 - round(256 * p), torch.float)
+
+
+def _factor(shape: Sequence[int], kept: int, dtype: torch.dtype) -> Tensor:
+    r"""Zero or the same number for all entries that are kept, which are :obj:`kept` of 256."""
+    count = math.prod(shape)
+    words = torch.empty(-(-count // 8), dtype=torch.int64).random_(-(2**63), None)
+    draws = words.view(torch.uint8)[:count].view(shape)
+    # Comparisons of bytes, and booleans as numbers, are several times slower than this.
+    return draws.to(dtype).neg_().add_(kept).clamp_(0, 1).mul_(256 / kept)

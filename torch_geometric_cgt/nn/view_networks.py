@@ -9,18 +9,18 @@ none.
 
 from __future__ import annotations
 
-import warnings
 from itertools import pairwise
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of
-from torch_geometric_cgt.data.views import probe_score, slot_weights, view_names
+from torch_geometric_cgt.data.views import probe_score, view_names
+from torch_geometric_cgt.nn.dropout import dropout_factor
 from torch_geometric_cgt.nn.tree_convs import AttentionConv, SAGEConv, TreeConv, TreeGCNConv
 from torch_geometric_cgt.nn.tree_gnns import TreeGNN
+from torch_geometric_cgt.nn.view_batch import OutputLayers, ViewBatch, linear_maps
 
 HIDDEN = 32
 DROPOUT = 0.5
@@ -50,33 +50,29 @@ class ViewNetworks(nn.Module):
 
     def __init__(self, in_channels: int, num_classes: int, shape: TreeShape) -> None:
         super().__init__()
-        num_views, layers = len(view_names(shape)), shape.depth + 1
+        num_views = len(view_names(shape))
         self.num_networks = num_views
-        # The number of maps of each linear view: its own, one for `layers apart` if it is a layer,
-        # and one for `maximum` if it is the root. The last map is of children for `maximum`.
-        self.num_maps = [3, *[2] * (layers - 1), *[1] * shape.depth]
-        width = (sum(self.num_maps) + 1) * HIDDEN
+        width = (1 + len(linear_maps(shape))) * HIDDEN  # the last map is of children
         self.weight = nn.Parameter(torch.empty(in_channels, width))
-        self.bias = nn.Parameter(torch.zeros(num_views, 1, HIDDEN))
+        self.bias = nn.Parameter(torch.zeros(num_views, HIDDEN))
         self.out_weight = nn.Parameter(torch.empty(num_views, HIDDEN, num_classes))
-        self.out_bias = nn.Parameter(torch.zeros(num_views, 1, num_classes))
+        self.out_bias = nn.Parameter(torch.zeros(num_views, num_classes, 1))
         for weight in (self.weight, self.out_weight):  # as in nn.Linear
             bound = weight.size(-2) ** -0.5
             nn.init.uniform_(weight, -bound, bound)
 
     def forward(self, batch: ViewBatch) -> Tensor:
-        r"""The logits of each view, ``[V, B, C]``.
+        r"""The logits of each view, ``[V, C, B]``.
 
         Args:
             batch (ViewBatch): Some trees.
         """
-        parts, of_child = batch.hidden(self.weight, [HIDDEN * number for number in self.num_maps])
-        maps = [part.unflatten(1, (-1, HIDDEN)).unbind(dim=1) for part in parts]
-        maximum = maps[0][2] + of_child
-        together = torch.stack([own[1] for own in maps if len(own) > 1]).sum(dim=0)
-        hidden = torch.stack([*(own[0] for own in maps), maximum, together])  # [V, B, H]
-        hidden = F.dropout((hidden + self.bias).relu(), DROPOUT, self.training)
-        return torch.baddbmm(self.out_bias, hidden, self.out_weight)
+        hidden, of_child = batch.hidden(self.weight)
+        factor = dropout_factor(hidden.shape, DROPOUT) if self.training else None
+        logits: Tensor = OutputLayers.apply(
+            hidden, of_child, self.bias, self.out_weight, self.out_bias, factor
+        )
+        return logits
 
 
 class GraphNetworks(nn.Module):
@@ -104,111 +100,14 @@ class GraphNetworks(nn.Module):
         nn.init.uniform_(self.weight, -(in_channels**-0.5), in_channels**-0.5)
 
     def forward(self, batch: ViewBatch) -> Tensor:
-        r"""The logits of each GNN, ``[3, B, C]``.
+        r"""The logits of each GNN, ``[3, C, B]``.
 
         Args:
             batch (ViewBatch): Some trees.
         """
         tables = (batch.table @ self.weight).chunk(len(self.gnns), dim=1)
-        return torch.stack([g(x, batch.tokens) for g, x in zip(self.gnns, tables, strict=True)])
-
-
-class ViewBatch:
-    r"""Some trees, prepared for :class:`ViewNetworks` and :class:`GraphNetworks`.
-
-    If the trees have fewer distinct tokens than features, or if features are sparse, hidden values
-    are computed for each token and then combined. Otherwise, features are combined once and for
-    all.
-
-    Args:
-        trees (TokenTrees): The trees.
-        x (torch.Tensor): The scaled features of each of their tokens, ``[m, F]``.
-    """
-
-    def __init__(self, trees: TokenTrees, x: Tensor) -> None:
-        self.y = trees.y.long()
-        used, local = trees.tokens.long().unique(return_inverse=True)
-        used = used[used < trees.num_tokens]
-        self.tokens = local
-        self.table = FeatureTable(x.index_select(0, used))  # [R, F]
-        num_rows = used.numel()
-        self.by_token = self.table.is_sparse or num_rows < x.size(1)
-        weights = slot_weights(local < num_rows, trees.shape)  # of each linear view
-        self.child = local[:, trees.shape.layer_slice(1)]
-        if self.by_token:
-            self.bags = [(local[:, slots].contiguous(), weight) for slots, weight in weights]
-            return
-        self.views = []  # [B, F] each
-        for slots, weight in weights:
-            view = torch.zeros(len(trees), num_rows + 1).scatter_add_(1, local[:, slots], weight)
-            self.views.append(view[:, :num_rows] @ self.table.rows)
-        child, self.child = self.child.unique(return_inverse=True)
-        self.child_rows = self.table.rows[child[child < num_rows]]
-
-    def hidden(self, weight: Tensor, widths: list[int]) -> tuple[list[Tensor], Tensor]:
-        r"""The product of each view with its columns of a matrix, ``[B, width]`` each, and the
-        largest product of a child of the root with the columns that are left, ``[B, rest]``. It is
-        zero without children.
-
-        Args:
-            weight (torch.Tensor): The matrix, ``[F, sum(widths) + rest]``.
-            widths (list[int]): The number of columns of each view.
-        """
-        widths = [*widths, weight.size(1) - sum(widths)]
-        if self.by_token:
-            # The last row is that of null slots.
-            *parts, of_child = F.pad(self.table @ weight, (0, 0, 0, 1)).split(widths, dim=1)
-            combined = [
-                F.embedding_bag(slots, part.contiguous(), per_sample_weights=share, mode='sum')
-                for part, (slots, share) in zip(parts, self.bags, strict=True)
-            ]
-            of_child = of_child[:-1]
-        else:
-            *parts, last = weight.split(widths, dim=1)
-            combined = [view @ part for view, part in zip(self.views, parts, strict=True)]
-            of_child = self.child_rows @ last
-        of_child = F.pad(of_child, (0, 0, 0, 1), value=-torch.inf)
-        largest = of_child[self.child].amax(dim=1)
-        return combined, largest.masked_fill(largest.isneginf(), 0.0)
-
-
-class FeatureTable:
-    r"""The features of some tokens.
-
-    Args:
-        x (torch.Tensor): The features, dense or sparse, ``[R, F]``.
-    """
-
-    def __init__(self, x: Tensor) -> None:
-        self.is_sparse = x.layout != torch.strided
-        self.rows = x
-        if not self.is_sparse:
-            return
-        with warnings.catch_warnings():
-            warnings.filterwarnings('ignore', message='Sparse CSR')  # it is in beta
-            self.rows = x.to_sparse_csr()
-            self.columns = x.t().to_sparse_csr()  # for the gradient
-
-    def __matmul__(self, weight: Tensor) -> Tensor:
-        r"""The product with a matrix, ``[R, H]``."""
-        if self.is_sparse:
-            return _SparseProduct.apply(weight, self.rows, self.columns)
-        return self.rows @ weight
-
-
-class _SparseProduct(torch.autograd.Function):
-    r"""The product of a constant sparse matrix with a dense one. The transposed sparse matrix is
-    given, and not computed anew for each gradient.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        ctx.columns = columns
-        return rows @ weight
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.columns @ grad.contiguous(), None, None
+        logits = [g(x, batch.tokens).t() for g, x in zip(self.gnns, tables, strict=True)]
+        return torch.stack(logits)
 
 
 def network_scores(trees: TokenTrees, x: Tensor, seed: int = 0) -> dict[str, float]:
@@ -270,20 +169,28 @@ def _train(
         for i in torch.randperm(len(batches)).tolist():
             optimizer.zero_grad()
             logits = networks(batches[i])
-            loss = F.cross_entropy(logits.flatten(0, 1), batches[i].y.repeat(num_views))
+            loss = F.cross_entropy(logits, batches[i].y.expand(num_views, -1))
             (num_views * loss).backward()  # the networks share nothing: the sum of their losses
             optimizer.step()
         if epoch % interval:
             continue
         networks.eval()
         with torch.no_grad():
-            score = [probe_score(view.softmax(dim=1), val.y) for view in networks(val)]
+            score = _network_scores(networks(val), val.y)
             better = [v for v in range(num_views) if score[v] > best[v]]
             if better:
-                logits = networks(test)
+                tested = _network_scores(networks(test), test.y)
                 for v in better:
-                    best[v], found[v] = score[v], probe_score(logits[v].softmax(dim=1), test.y)
+                    best[v], found[v] = score[v], tested[v]
     return found
+
+
+def _network_scores(logits: Tensor, y: Tensor) -> list[float]:
+    r"""The score of each network, see :func:`~torch_geometric_cgt.data.views.probe_score`."""
+    logits = logits.transpose(1, 2).contiguous()
+    if logits.size(2) == 2:
+        return [probe_score(view.softmax(dim=1), y) for view in logits]
+    return (logits.argmax(dim=2) == y).double().mean(dim=1).tolist()
 
 
 def _split(trees: TokenTrees) -> tuple[Tensor, Tensor, Tensor]:
