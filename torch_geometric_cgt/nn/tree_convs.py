@@ -13,6 +13,8 @@ from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.data.token_trees import Rows, SparseRows
 from torch_geometric_cgt.nn.dropout import dropout
 
+SLOPE = 0.2  # of negative scores of attention
+
 
 def dropout_rows(x: Rows, p: float, training: bool) -> Rows:
     r"""Dropout of the entries of a table."""
@@ -262,18 +264,19 @@ class SAGEConv(TreeConv):
         return linear(x, self.lin)
 
     def aggregate(self, h: Tensor, children: Tensor, weight: Tensor) -> Tensor:
-        mean = (children.chunk(2, dim=-1)[0] * self._share(weight)[..., None]).sum(dim=2)
+        mean = (children.chunk(2, dim=-1)[0] * self.share(weight)[..., None]).sum(dim=2)
         return mean + h.chunk(2, dim=-1)[1]
 
     def aggregate_rows(self, table: Tensor, index: Tensor, weight: Tensor) -> Tensor:
         others, own = table.chunk(2, dim=-1)
-        mean = weighted_sum(others, index[:, :, 1:], self._share(weight))
+        mean = weighted_sum(others, index[:, :, 1:], self.share(weight))
         return mean + F.embedding(index[:, :, 0], own)
 
     def update(self, h: Tensor, real: Tensor) -> Tensor:
         return h + self.bias
 
-    def _share(self, weight: Tensor) -> Tensor:
+    def share(self, weight: Tensor) -> Tensor:
+        r"""The factors of the neighbours in their mean, ``[B, P, f]``."""
         others = weight[:, :, 1:]
         return others / others.detach().sum(dim=2, keepdim=True).clamp(min=1)
 
@@ -316,7 +319,7 @@ class AttentionConv(TreeConv):
     def _share(self, source: Tensor, target: Tensor, weight: Tensor) -> Tensor:
         r"""The attention to each parent and its children, ``[B, P, 1 + f, heads]``."""
         present = weight | ~weight[:, :, :1]  # null parents get any finite value: it is not used
-        score = F.leaky_relu(source + target, 0.2)
+        score = F.leaky_relu(source + target, SLOPE)
         return score.masked_fill(~present[..., None], -torch.inf).softmax(dim=2)
 
 

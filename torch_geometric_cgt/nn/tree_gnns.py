@@ -106,8 +106,22 @@ class TreeGNN(GNN):
         members = zip(parents_with_children(tokens, shape), weights[0], strict=True)
         out = [convs[0].aggregate_rows(table, rows, weight) for rows, weight in members]
         h = convs[0].update(torch.cat(out, dim=1), real[:, : shape.num_internal])
-        inputs = F.embedding(tokens, table) if shape.depth == 1 else h
-        for step, conv in enumerate(convs[1:], start=1):
+        if shape.depth == 1:
+            return h[:, 0], F.embedding(tokens, table)
+        return self.run_from(h, real, weights)
+
+    def run_from(
+        self, h: Tensor, real: Tensor, weights: Sequence[Sequence[Tensor]]
+    ) -> tuple[Tensor, Tensor]:
+        r"""The same as :meth:`run`, from the output of the first convolution.
+
+        Args:
+            h (torch.Tensor): The internal slots, ``[B, P, H]``.
+            real (torch.Tensor): Which slots are not null, ``[B, T]``.
+            weights (list[list[torch.Tensor]]): As in :meth:`run`.
+        """
+        shape, inputs = self.shape, h
+        for step, conv in enumerate(self.convs[1:], start=1):
             depth = shape.depth - step
             inputs = h.relu() if self.act else h
             inputs = conv.project(dropout_rows(inputs, self.dropout, self.training))

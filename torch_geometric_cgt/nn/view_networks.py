@@ -9,7 +9,8 @@ none.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,14 +19,14 @@ from torch import Tensor, nn
 from torch_geometric_cgt.data import TokenTrees, TreeShape, masks_of
 from torch_geometric_cgt.data.views import probe_score, view_names
 from torch_geometric_cgt.nn.dropout import dropout_factor
-from torch_geometric_cgt.nn.tree_convs import AttentionConv, SAGEConv, TreeConv, TreeGCNConv
-from torch_geometric_cgt.nn.tree_gnns import TreeGNN
+from torch_geometric_cgt.nn.graph_networks import GraphBatch, GraphNetworks
 from torch_geometric_cgt.nn.view_batch import OutputLayers, ViewBatch, linear_maps
 
 HIDDEN = 32
 DROPOUT = 0.5
 LR, WEIGHT_DECAY = 0.01, 5e-4
 BATCH_SIZE = 512
+MAX_SCORED = 2048  # trees at a time, which bounds the memory
 EPOCHS = 45
 MIN_STEPS = 180  # of few trees, which have few batches per epoch
 LENGTH = 2.0  # mean length of a feature vector: one learning rate fits all graphs
@@ -75,41 +76,6 @@ class ViewNetworks(nn.Module):
         return logits
 
 
-class GraphNetworks(nn.Module):
-    r"""Three small GNNs with non-linear layers, as a user would train them: GCN, GraphSAGE and GAT.
-    They are trained together, and share no parameters.
-
-    Args:
-        in_channels (int): The number of features.
-        num_classes (int): The number of labels.
-        shape (TreeShape): The geometry of the trees.
-    """
-
-    def __init__(self, in_channels: int, num_classes: int, shape: TreeShape) -> None:
-        super().__init__()
-        sizes = list(pairwise([HIDDEN] * shape.depth + [num_classes]))
-        heads = [4] * (shape.depth - 1) + [1]
-        stacks: list[list[TreeConv]] = [
-            [TreeGCNConv(i, o) for i, o in sizes],
-            [SAGEConv(i, o) for i, o in sizes],
-            [AttentionConv(i, o, h) for (i, o), h in zip(sizes, heads, strict=True)],
-        ]
-        self.num_networks = len(stacks)
-        self.gnns = nn.ModuleList(TreeGNN(convs, shape, DROPOUT) for convs in stacks)
-        self.weight = nn.Parameter(torch.empty(in_channels, len(stacks) * HIDDEN))
-        nn.init.uniform_(self.weight, -(in_channels**-0.5), in_channels**-0.5)
-
-    def forward(self, batch: ViewBatch) -> Tensor:
-        r"""The logits of each GNN, ``[3, C, B]``.
-
-        Args:
-            batch (ViewBatch): Some trees.
-        """
-        tables = (batch.table @ self.weight).chunk(len(self.gnns), dim=1)
-        logits = [g(x, batch.tokens).t() for g, x in zip(self.gnns, tables, strict=True)]
-        return torch.stack(logits)
-
-
 def network_scores(trees: TokenTrees, x: Tensor, seed: int = 0) -> dict[str, float]:
     r"""Trains a network of each view on the training roots and tests it on test
     roots. The epoch with the best score on validation roots counts, for each view
@@ -145,17 +111,21 @@ def _scores(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         parts = train[torch.randperm(train.numel())].tensor_split(-(-train.numel() // BATCH_SIZE))
-        batches = [ViewBatch(trees.select(part), x) for part in parts]
-        checked = [ViewBatch(trees.select(part), x) for part in (val, test)]
+        batch = ViewBatch if kind is ViewNetworks else GraphBatch
+        batches = [batch(trees.select(part), x) for part in parts]
+        checked = [
+            [batch(trees.select(part), x) for part in roots.split(MAX_SCORED)]
+            for roots in (val, test)
+        ]
         networks = kind(x.size(1), trees.num_classes, trees.shape)
         return _train(networks, batches, *checked)
 
 
 def _train(
     networks: ViewNetworks | GraphNetworks,
-    batches: list[ViewBatch],
-    val: ViewBatch,
-    test: ViewBatch,
+    batches: Sequence[Any],
+    val: Sequence[Any],
+    test: Sequence[Any],
 ) -> list[float]:
     r"""The test score of each network at the epoch with its best validation score."""
     parameters = networks.parameters()
@@ -176,18 +146,19 @@ def _train(
             continue
         networks.eval()
         with torch.no_grad():
-            score = _network_scores(networks(val), val.y)
+            score = _network_scores(networks, val)
             better = [v for v in range(num_views) if score[v] > best[v]]
             if better:
-                tested = _network_scores(networks(test), test.y)
+                tested = _network_scores(networks, test)
                 for v in better:
                     best[v], found[v] = score[v], tested[v]
     return found
 
 
-def _network_scores(logits: Tensor, y: Tensor) -> list[float]:
+def _network_scores(networks: ViewNetworks | GraphNetworks, batches: Sequence[Any]) -> list[float]:
     r"""The score of each network, see :func:`~torch_geometric_cgt.data.views.probe_score`."""
-    logits = logits.transpose(1, 2).contiguous()
+    logits = torch.cat([networks(batch).transpose(1, 2) for batch in batches], dim=1)  # [V, n, C]
+    y = torch.cat([batch.y for batch in batches])
     if logits.size(2) == 2:
         return [probe_score(view.softmax(dim=1), y) for view in logits]
     return (logits.argmax(dim=2) == y).double().mean(dim=1).tolist()
