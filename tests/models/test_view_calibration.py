@@ -11,9 +11,11 @@ from torch_geometric_cgt.models.candidates import CandidatePool
 from torch_geometric_cgt.models.view_calibration import (
     MAX_DRAWS,
     MAX_ROUNDS,
+    SCORE_SEEDS,
     Response,
     aim_of,
     match_views,
+    num_trainings,
 )
 from torch_geometric_cgt.models.view_tilt import ViewTilt
 from torch_geometric_cgt.nn import view_networks
@@ -57,7 +59,8 @@ def test_of_a_small_release_the_closest_selection_is_kept(monkeypatch):
         return sum((found[name] - match.aim[name]) ** 2 for name in found)
 
     kept = error(network_scores(tilt.select(pool), torch.eye(3), seed=tilt.draw))
-    selections = [error(found) for found in seen[2:]]  # the first two are of the source
+    of_source = 2 * SCORE_SEEDS  # they come first
+    selections = [error(found) for found in seen[of_source:]]
     assert len(selections) == (MAX_ROUNDS + 1) * MAX_DRAWS
     assert kept == pytest.approx(min(selections)) and kept < max(selections) / 2
 
@@ -90,12 +93,14 @@ def test_all_trees_of_a_root_are_in_one_fold(monkeypatch):
 
 
 def test_the_calibration_of_two_labels_does_not_oscillate():
-    """Scores of two labels change several times as fast as the mean probability of the label."""
+    """Scores of two labels change several times as fast as the mean probability of the label. On
+    average over the views: a single network may fail to learn."""
     real = [two_labels(trees_with_signal(0.15, 0.1, seed=0, n=6000))]
     pool = CandidatePool(two_labels(pool_of(0.05, 0.05, groups=3000).trees), SIZE, 4)
     _, match = match_views(real, torch.eye(3), torch.arange(3), torch.eye(3), pool)
     for score in match.rounds:
-        assert max(abs(score[name] - match.aim[name]) for name in match.aim) < 0.03
+        gaps = [abs(score[name] - aim) for name, aim in match.aim.items()]
+        assert sum(gaps) / len(gaps) < 0.02
 
 
 def two_labels(trees):
@@ -124,6 +129,16 @@ def test_the_aim_makes_up_for_what_gnns_lose():
     assert aim_of(original, quantized, -0.0375) == pytest.approx(expected)
     raised = {'root': 0.75, '1 hop': 0.7625 - 0.02, '2 hops': 0.8875 - 0.02}  # GNNs gain 0.02
     assert aim_of(original, quantized, 0.02) == pytest.approx(raised)
+
+
+def test_scores_of_few_training_trees_are_averaged():
+    trees = trees_with_signal(0.6, 0.3, seed=0, n=500)
+    few = replace(trees, split=torch.full((500,), 4))
+    few.split[:100] = 1
+    assert num_trainings(few, 250, 4) == 2 and num_trainings(few, 5000, 4) == 4
+    assert num_trainings(few, 99, 4) == 1
+    few.split[:100] = 4  # no training trees: half of the others are trained on
+    assert num_trainings(few, 5000, 4) == 4
 
 
 def test_scores_of_a_tiny_release_are_not_calibrated(monkeypatch):

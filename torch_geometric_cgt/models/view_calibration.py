@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_geometric_cgt.data import TokenTrees
 from torch_geometric_cgt.data.views import LAYER_NAMES, probe_table, used_tokens, view_names
-from torch_geometric_cgt.models.candidates import CandidatePool, random_folds
+from torch_geometric_cgt.models.candidates import CandidatePool, is_train, random_folds
 from torch_geometric_cgt.models.tree_statistics import Statistics
 from torch_geometric_cgt.models.view_tilt import ViewTilt
 from torch_geometric_cgt.nn.view_networks import gnn_score, network_scores
@@ -19,9 +19,10 @@ from torch_geometric_cgt.utils.seeds import seeded
 
 ROOT = LAYER_NAMES[0]
 SCORE_DRAWS = 2  # draws of source trees whose scores are averaged
+SCORE_SEEDS = 2  # trainings on each of them, if they are small
 MAX_ROUNDS = 3  # of the calibration of scores
 MIN_TREES = 300  # scores of fewer trees are noise, and are not calibrated
-NUM_TREES, MAX_DRAWS = 5_000, 2  # that are selected per round, in this number of draws
+NUM_TREES, MAX_DRAWS = 5_000, 4  # training trees per round, in at most this number of selections
 STEP = 0.7  # share of a gap that one round closes
 # Change of a score per change of the mean probability of the label: a first guess. The area under
 # the ROC curve, which is the score of two labels, changes faster than the accuracy.
@@ -126,16 +127,30 @@ def match_views(
         return tilt, ViewMatch(candidates=pool.size, effective=tilt.effective(pool))
     few = range(min(SCORE_DRAWS, len(real)))
     original = [used_tokens(real[draw], x) for draw in few]
+    seeds = range(num_trainings(real[0], NUM_TREES // SCORE_DRAWS, SCORE_SEEDS))
+    runs = [(draw, SCORE_DRAWS * seed + draw) for seed in seeds for draw in few]
     change = [
-        gnn_score(quantized[draw], codebook, seed=draw) - gnn_score(*original[draw], seed=draw)
-        for draw in few
+        gnn_score(quantized[draw], codebook, seed) - gnn_score(*original[draw], seed)
+        for draw, seed in runs
     ]
     aim = aim_of(
-        [network_scores(*original[draw], seed=draw) for draw in few],
-        [network_scores(quantized[draw], codebook, seed=draw) for draw in few],
+        [network_scores(*original[draw], seed) for draw, seed in runs],
+        [network_scores(quantized[draw], codebook, seed) for draw, seed in runs],
         sum(change) / len(change),
     )
     return tilt, calibrate(tilt, aim, codebook, pool, is_release, callback)
+
+
+def num_trainings(trees: TokenTrees, num_trees: int, most: int) -> int:
+    r"""How often networks are trained so that they see a number of training trees in all: scores
+    of networks that learned from few trees vary by more.
+
+    Args:
+        trees (TokenTrees): The trees.
+        num_trees (int): The number of training trees in all.
+        most (int): The largest number of trainings.
+    """
+    return max(1, min(most, num_trees // max(1, int(is_train(trees).sum()))))
 
 
 def aim_of(
@@ -192,7 +207,7 @@ def calibrate(
     """
     names = view_names(pool.trees.shape)
     match = ViewMatch(aim=dict(aim), candidates=pool.size)
-    num_draws = max(1, min(MAX_DRAWS, NUM_TREES // pool.num_groups))
+    num_draws = num_trainings(tilt.select(pool), NUM_TREES, MAX_DRAWS)
     made, best, best_error = pool.statistics(tilt.statistics), (tilt.weight, 0), torch.inf
     start: _Round | None = None  # the best round so far, where the next step starts
     response, planned = Response.guess(pool.trees.num_classes), None
