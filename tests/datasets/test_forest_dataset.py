@@ -1,5 +1,6 @@
 """The views of a synthetic dataset, and PyG's tools on it."""
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,13 @@ def test_tools_of_pyg_work_on_the_forest(dataset):
     assert next(iter(DataLoader(dataset))).num_graphs == 1
     assert dataset.data.num_nodes == data.num_nodes and dataset.num_edge_features == 0
     assert torch.equal(dataset[0].x, data.x)  # no transform has changed the forest
+
+
+def test_attributes_and_devices_are_those_of_an_in_memory_dataset(dataset):
+    data = dataset[0]
+    for name in ('x', 'y', 'edge_index', 'train_mask', 'val_mask', 'test_mask', 'root_mask'):
+        assert getattr(dataset, name) is data[name]
+    with pytest.raises(AttributeError, match="'SyntheticCGTDataset' has no attribute 'pos'"):
+        _ = dataset.pos
+    assert dataset.to('meta') is dataset and dataset[0].x.is_meta and dataset.y.is_meta
+    assert not pickle.loads(pickle.dumps(dataset.split(seed=1))).x.is_meta

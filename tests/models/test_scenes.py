@@ -6,6 +6,7 @@ from torch_geometric_cgt.models.scenes import (
     SceneTable,
     agreement_prior,
     draw_roots,
+    in_proportion,
     label_evidence,
     scenes_of,
 )
@@ -93,3 +94,11 @@ def test_numbers_of_labels_are_noisy_and_vary_less_than_independent_draws():
     # The noise of a label is 1.4, less a fifth of that of all five; independent draws make 9.4.
     assert float(found.std()) == pytest.approx(1.24, abs=0.25)
     assert float(found.mean(dim=0).sub(111).abs().max()) < 0.7
+
+
+def test_numbers_in_proportion_have_no_noise_of_their_own():
+    weight, rng = torch.tensor([2.5, 0.0, 5.0, 2.5]), torch.Generator().manual_seed(0)
+    drawn = in_proportion(weight, 400, rng)
+    assert drawn.bincount(minlength=4).tolist() == [100, 0, 200, 100]
+    assert not torch.equal(drawn, drawn.sort().values)  # in random order
+    assert in_proportion(weight, 3, rng).bincount(minlength=4).sum() == 3

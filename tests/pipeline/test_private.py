@@ -91,7 +91,8 @@ def test_features_and_labels_are_learned(tmp_path):
     ).argmin(dim=1)
     assert float((near == dataset.trees.y).double().mean()) > 0.8
     counts = [torch.bincount(y, minlength=3) for y in (graph.y, dataset.trees.y)]
-    assert (counts[0] - counts[1]).abs().max() < 150
+    # Only the noise of the counts is left: independent draws would add 21 nodes (one sigma).
+    assert (counts[0] - counts[1]).abs().max() < 10
 
 
 def test_noise_is_new_every_time_unless_it_has_a_seed(graph, tmp_path):

@@ -29,6 +29,8 @@ from torch_geometric_cgt.sampler import TreeNeighborSampler
 from torch_geometric_cgt.transforms import RootNodeSplit, TreeLinkSplit, forest_aware
 
 CACHED = ('_data', '_forest')  # computed from the release on first access
+# Attributes of the forest that a dataset has as well, as in PyG's InMemoryDataset.
+SHOWN = ('x', 'y', 'edge_index', 'train_mask', 'val_mask', 'test_mask', 'root_mask')
 
 
 class ForestDataset(Dataset):
@@ -55,6 +57,21 @@ class ForestDataset(Dataset):
         :class:`~torch_geometric.data.InMemoryDataset`.
         """
         return self.get(0)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SHOWN:
+            return self._data[name]
+        raise AttributeError(f"'{self.__class__.__name__}' has no attribute '{name}'")
+
+    def to(self, device: int | str | torch.device) -> ForestDataset:
+        r"""Moves the forest to a device in place, as in
+        :class:`~torch_geometric.data.InMemoryDataset`. Loaders and stores stay on the CPU.
+
+        Args:
+            device (int, str or torch.device): The device.
+        """
+        self.__dict__['_data'] = self._data.to(device)
+        return self
 
     @property
     def raw_dir(self) -> str:

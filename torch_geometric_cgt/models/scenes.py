@@ -117,6 +117,20 @@ def draw_roots(
     return torch.cat(labels)[perm], codes.repeat_interleave(share)[perm]
 
 
+def in_proportion(weight: Tensor, total: int, rng: torch.Generator) -> Tensor:
+    r"""Positions in random order, each of them as often as its weight says, without the noise of
+    independent draws.
+
+    Args:
+        weight (torch.Tensor): The weight of each position, ``[n]``, not all of which are zero.
+        total (int): The number of positions to return.
+        rng (torch.Generator): The source of the order.
+    """
+    number = _apportioned(weight, total)
+    every = torch.arange(number.numel()).repeat_interleave(number)
+    return every[torch.randperm(total, generator=rng)]
+
+
 def _apportioned(weight: Tensor, total: int) -> Tensor:
     r"""Whole numbers in proportion to weights, with a given sum."""
     exact = weight * total / weight.sum()

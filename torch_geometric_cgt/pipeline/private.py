@@ -14,6 +14,7 @@ from torch_geometric_cgt.data import InNeighbors, TokenTrees, random_split, toke
 from torch_geometric_cgt.models import FitContext, PrivateGenerator, TokenGraph, TreeSource
 from torch_geometric_cgt.models.edge_tables import EDGE_COUNTS, EDGE_VALUES
 from torch_geometric_cgt.models.noisy_tables import back_off, project_to_simplex
+from torch_geometric_cgt.models.scenes import in_proportion
 from torch_geometric_cgt.pipeline.config import BuildConfig, public_numbers
 from torch_geometric_cgt.pipeline.edge_values import PrivateEdges
 from torch_geometric_cgt.pipeline.k_anonymity import KAnonymity
@@ -350,12 +351,12 @@ class PrivatePipeline(Pipeline):
         return Replay(asked, results, rows)
 
     def sample_release(self) -> None:
-        r"""Generates the trees of the release. Labels and splits are drawn from the
-        noisy counts.
+        r"""Generates the trees of the release. The numbers of labels in each split are
+        proportional to the noisy counts: independent draws would add noise of their own.
         """
         size = self.config.num_samples or self.numbers.num_roots
         rng = torch.Generator().manual_seed(self.seed('labels'))
-        drawn = torch.multinomial(self.counts.view(-1), size, replacement=True, generator=rng)
+        drawn = in_proportion(self.counts.view(-1), size, rng)
         y, place = drawn % self.counts.size(1), drawn // self.counts.size(1)
         split = torch.tensor(SPLITS)[place]
         if not self.has_splits:
