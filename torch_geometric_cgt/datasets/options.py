@@ -2,7 +2,6 @@ r"""The keyword arguments of a synthetic dataset, including deprecated ones."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypedDict
@@ -12,6 +11,7 @@ from torch_geometric_cgt.errors import BudgetError
 from torch_geometric_cgt.pipeline import BuildConfig, DifferentialPrivacy, KAnonymity, Promise
 from torch_geometric_cgt.training import FitConfig
 from torch_geometric_cgt.utils.run_limits import Limits
+from torch_geometric_cgt.utils.warn import warn_user
 
 K_ANONYMITY = ('l', 'min_support', 'num_clusters', 'task_weight', 'cluster_epsilon')
 # Fields of KAnonymity that the command line sets by name. A dataset takes a KAnonymity object.
@@ -73,10 +73,9 @@ def make_config(
                 f"SyntheticCGTDataset.__init__() got an unexpected keyword argument '{name}'"
             )
         if name in DEPRECATED:
-            warnings.warn(
+            warn_user(
                 f"'{name}' is deprecated: use '{DEPRECATED[name]}'",
                 DeprecationWarning,
-                stacklevel=3,
             )
     if options.get('pre_filter') is not None:
         raise ValueError(

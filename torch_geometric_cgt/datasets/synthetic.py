@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import shutil
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -52,6 +51,7 @@ from torch_geometric_cgt.utils.distributed import World, join_world, resolve_dev
 from torch_geometric_cgt.utils.files import require_writable
 from torch_geometric_cgt.utils.limits import MAX_RELEASE_BYTES, SHARD_BYTES
 from torch_geometric_cgt.utils.run_limits import Limits
+from torch_geometric_cgt.utils.warn import warn_user
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -163,7 +163,7 @@ class SyntheticCGTDataset(ForestDataset):
         device = resolve_device(device)
         world = join_world(device)
         for text in checked.warnings() if world.is_first else ():
-            warnings.warn(text, stacklevel=2)
+            warn_user(text)
         if world.first(force_reload or not path.exists()):
             _build(path, checked, config, device, world, force_reload, log, options.get('limits'))
         try:

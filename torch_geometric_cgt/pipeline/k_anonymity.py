@@ -2,7 +2,6 @@ r"""k-anonymity as the promise of a release, with its parameters."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, TypeGuard
 
@@ -17,6 +16,7 @@ from torch_geometric_cgt.transforms.task_weight import sharing
 from torch_geometric_cgt.utils.checks import use_python_numbers
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import block_of
+from torch_geometric_cgt.utils.warn import warn_user
 
 SUPPORT_RANGE = (5, 10)  # of min_value_support='auto'
 MAX_STEP = 0.5  # of rounding='auto'
@@ -268,12 +268,11 @@ class KAnonymity:
         )
         lost = _is_one_row(codebook) and not _is_one_row(found.codebook)
         if lost and (world or World()).is_first:
-            warnings.warn(
+            warn_user(
                 'All feature vectors of the release are the same, and no model learns anything '
                 'from them: no feature has a value that enough nodes of a group share, as with one '
                 'feature per node. Use features that nodes have in common, e.g. '
                 "'torch_geometric.transforms.LocalDegreeProfile()'",
-                stacklevel=2,
             )
         return codebook
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import re
 import secrets
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from torch_geometric_cgt.pipeline.workspace import LOCKS
 from torch_geometric_cgt.privacy import Budget, Ledger
 from torch_geometric_cgt.privacy.composition import Cost, compose, left
 from torch_geometric_cgt.utils.files import read_sealed_json, require_writable, write_sealed_json
+from torch_geometric_cgt.utils.warn import warn_user
 
 FOLDER = 'odometer'
 SHOWN = 12  # digits of a fingerprint
@@ -364,7 +364,7 @@ class BuildRegister:
             seeded = private.noise_seed is not None
             found = self.odometer.charge(self.source, self._build(self._mark(), cost, seeded))
         for text in found:
-            warnings.warn(text, stacklevel=2)
+            warn_user(text)
 
     def finish(self) -> None:
         r"""Notes a k-anonymous build. A private build is counted already."""

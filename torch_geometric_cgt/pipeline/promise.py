@@ -2,7 +2,6 @@ r"""The promises of a release, with their parameters, and what k-anonymous clust
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
@@ -18,6 +17,7 @@ from torch_geometric_cgt.quantizer import PrivateKMeans, label_homogeneity
 from torch_geometric_cgt.training.dp_sgd import DPSGDConfig
 from torch_geometric_cgt.transforms.edge_codebook import EdgeGrid, check_bounds
 from torch_geometric_cgt.utils.checks import use_python_numbers
+from torch_geometric_cgt.utils.warn import warn_user
 
 FORMS = ('auto', *PRIVATE_MODELS, 'rows')
 RECORD = "'record' is deprecated. use 'frozen_record'"
@@ -142,7 +142,7 @@ class DifferentialPrivacy:
         use_python_numbers(self)
         Budget(self.epsilon, 0.5 if self.delta is None else self.delta)
         if self.unit == 'record':
-            warnings.warn(RECORD, DeprecationWarning, stacklevel=3)
+            warn_user(RECORD, DeprecationWarning)
             object.__setattr__(self, 'unit', 'frozen_record')
         check_unit(self.unit)
         for name in ('max_parents', 'max_degree', 'k', 'edge_bins'):

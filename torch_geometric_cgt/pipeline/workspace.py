@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from torch_geometric_cgt.utils.files import (
     write_sealed_json,
     write_tensors,
 )
+from torch_geometric_cgt.utils.warn import warn_user
 
 TENSORS, FACTS, LOCKS = 'tensors.safetensors', 'facts.json', '.locks'
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -52,9 +52,8 @@ def exclusive(work: Path) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        warnings.warn(
+        warn_user(
             f"Another process is building the same dataset in '{work}': waiting for it",
-            stacklevel=3,
         )
         lock.acquire()
     try:

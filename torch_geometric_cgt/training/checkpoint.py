@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from torch_geometric_cgt.utils.files import (
     write_sealed_json,
     write_tensors,
 )
+from torch_geometric_cgt.utils.warn import warn_user
 
 FORMAT = 1
 TENSORS, STATE = 'state.safetensors', 'state.json'
@@ -192,7 +192,7 @@ class Checkpoints:
                 damage = damage or str(error)
                 continue
             if damage:
-                warnings.warn(f'{damage}; resuming from {path.name} before it', stacklevel=2)
+                warn_user(f'{damage}; resuming from {path.name} before it')
             return path
         if damage:
             raise CorruptFileError(f'{damage}, and there is no other checkpoint: {WAY_OUT}')
@@ -219,11 +219,10 @@ class Checkpoints:
                 f"'{path}' belongs to another run: {', '.join(different)}; {WAY_OUT}"
             )
         if content.get('world_size') != self.world.size and self.world.is_first:
-            warnings.warn(
+            warn_user(
                 f"'{path}' was written by {content.get('world_size')} processes, and this run has "
                 f'{self.world.size}. They drop other entries, so that the weights will not be '
                 f'those of an uninterrupted run',
-                stacklevel=2,
             )
 
     def _paths(self) -> list[Path]:

@@ -2,7 +2,6 @@ r"""Quantization: feature vectors become the means of clusters with at least k m
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +42,7 @@ from torch_geometric_cgt.utils.checks import check_integer, check_memory
 from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import block_of, proximity_order
 from torch_geometric_cgt.utils.scratch import Scratch
+from torch_geometric_cgt.utils.warn import warn_user
 
 METHODS = ('kmeans', 'exact', 'dp')
 
@@ -347,11 +347,10 @@ class Quantize(BaseTransform):
                 f'{self.l} distinct labels'
             )
         if warn and self.l is None and found.num_homogeneous > 0:
-            warnings.warn(
+            warn_user(
                 f'{found.num_homogeneous} of {len(found.distinct)} clusters hold nodes of one '
                 f'label only: whoever knows that a node is in such a cluster knows its label. '
                 f"'KAnonymity(..., l=2)', or '--l 2' on the command line, prevents this",
-                stacklevel=3,
             )
 
     def __repr__(self) -> str:
