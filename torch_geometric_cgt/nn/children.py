@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.nn.batch_plan import Parents, ParentsWithChildren, Tiling
+from torch_geometric_cgt.nn.linear_map import linear_map, linear_rows
 from torch_geometric_cgt.nn.vocabulary import (
     CellVocabulary,
     Marginals,
@@ -241,7 +242,7 @@ class TypedChildren(nn.Module):
             tiling (Tiling, optional): What :meth:`tiling` returned for them.
                 (default: :obj:`None`)
         """
-        h = F.gelu(self.hidden(q)[:, None] + self.latent.weight[:-1])  # [N, K, D]
+        h = F.gelu(linear_map(self.hidden, q)[:, None] + self.latent.weight[:-1])  # [N, K, D]
         number, token, *repeats = self._outputs(h)
         token = token + self._token_base(condition, family.layer)[:, None]
         row = family.child_query
@@ -346,13 +347,10 @@ class TypedChildren(nn.Module):
         """
         layers = [self.vocabulary.output, self.origin, self.urn, self.number]
         used = [layer for layer in layers if layer is not None]
-        if isinstance(self.vocabulary, CellVocabulary):
-            # One product: the backward pass of a narrow one takes as long as that of a wide one.
-            weight = torch.cat([layer.weight for layer in used])
-            bias = torch.cat([layer.bias for layer in used])
-            out = F.linear(h, weight, bias).split([layer.out_features for layer in used], dim=-1)
-        else:  # One by one, so that the rounding of small builds stays what it was.
-            out = tuple(layer(h) for layer in used)
+        # One product: the backward pass of a narrow one takes as long as that of a wide one.
+        weight = torch.cat([layer.weight for layer in used])
+        bias = torch.cat([layer.bias for layer in used])
+        out = linear_rows(h, weight, bias).split([layer.out_features for layer in used], dim=-1)
         return out[-1], *out[:-1]
 
     def _token_base(self, condition: Tensor, layer: int) -> Tensor:

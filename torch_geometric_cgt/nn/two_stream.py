@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch_geometric_cgt.data import TreeShape
 from torch_geometric_cgt.nn.batch_plan import DistinctPaths, query_per_parent
 from torch_geometric_cgt.nn.dropout import dropout
+from torch_geometric_cgt.nn.linear_map import linear_map
 
 ROWS = 1024  # queries at a time where no gradients are needed
 
@@ -255,7 +256,7 @@ class TwoStreams(nn.Module):
         for i, block in enumerate(self.blocks):
             assert isinstance(block, TwoStreamBlock)
             normed = block.norm_attention(h)
-            key, value = block.key_value(normed).chunk(2, dim=-1)
+            key, value = linear_map(block.key_value, normed).chunk(2, dim=-1)
             keys.append((key, value))
             if i + 1 < len(self.blocks):
                 h = block.on_paths(h, normed, key, value, paths.ancestors, paths.is_ancestor)
@@ -383,13 +384,14 @@ class TwoStreamBlock(nn.Module):
         """
         # Rows attend to two or three contexts: plain products are faster than batched matrices.
         heads = (self.num_heads, -1)
-        query = self.query(normed).unflatten(-1, heads)[:, None]  # [N, 1, H, D / H]
+        query = linear_map(self.query, normed).unflatten(-1, heads)[:, None]  # [N, 1, H, D / H]
         score = (query * F.embedding(ancestors, key).unflatten(-1, heads)).sum(dim=-1)  # [N, A, H]
         score = (score / query.size(-1) ** 0.5).masked_fill(~is_ancestor[..., None], -torch.inf)
         weight = score.softmax(dim=1)[..., None]
         attended = (weight * F.embedding(ancestors, value).unflatten(-1, heads)).sum(dim=1)
-        h = h + self._drop(self.out(attended.flatten(1)))
-        return h + self._drop(self.contract(F.gelu(self.expand(self.norm_mlp(h)))))
+        h = h + self._drop(linear_map(self.out, attended.flatten(1)))
+        expanded = F.gelu(linear_map(self.expand, self.norm_mlp(h)))
+        return h + self._drop(linear_map(self.contract, expanded))
 
     def _split(self, h: Tensor) -> Tensor:
         return h.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, H, P, D / H]

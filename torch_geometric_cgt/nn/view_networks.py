@@ -31,7 +31,7 @@ EPOCHS = 45
 MIN_STEPS = 180  # of few trees, which have few batches per epoch
 LENGTH = 2.0  # mean length of a feature vector: one learning rate fits all graphs
 SPARSE = 0.05  # features with a smaller share of values that are not zero are sparse
-MIN_GROUPS, MAX_GROUPS = 1024, 4096  # that more dense features than this are added up in
+MIN_GROUPS, MAX_GROUPS = 512, 4096  # that more dense features than this are added up in
 
 
 class ViewNetworks(nn.Module):
