@@ -27,6 +27,7 @@ from torch_geometric_cgt.nn import (
     SumConv,
     TreeGCNConv,
     TreeGNN,
+    linear_map,
 )
 from torch_geometric_cgt.privacy import SampledGaussian
 from torch_geometric_cgt.quantizer import FlowKMeans
@@ -137,7 +138,8 @@ def test_a_fit_waits_only_where_it_is_allowed(trees, vocabulary):
     assert rehearsal.waits()['training/StepMonitor.read'] == 2  # of four steps
     assert rehearsal.num_uploads > 80  # of which none waits
     assert all(isinstance(weight, DeviceTensor) for weight in model.parameters())
-    expected = values(run_fit(trees, 'cpu', vocabulary))  # a rehearsal computes real numbers
+    with mock.patch.object(linear_map, '_has_product', lambda: False):  # its rounding differs
+        expected = values(run_fit(trees, 'cpu', vocabulary))  # a rehearsal computes real numbers
     assert all(map(torch.equal, values(model), expected))
 
 

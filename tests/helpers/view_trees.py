@@ -6,6 +6,7 @@ from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.models.candidates import CandidatePool
 
 SIZE = 8  # candidates of a group
+FEW_SHAPE = TreeShape.of([3, 2])
 
 
 def trees_with_signal(root, child, seed, n=3000, num_classes=3):
@@ -29,3 +30,11 @@ def pool_of(root, child, seed=1, groups=1500):
         [rows[: rows.numel() // SIZE * SIZE] for rows in order.split(trees.y.bincount().tolist())]
     )
     return CandidatePool(trees.select(whole), SIZE, seed)
+
+
+def few_trees(num_tokens=6):
+    """The second tree is a root alone; the third has the same token twice."""
+    null = num_tokens
+    tokens = [[0, 1, 2, 3, 4, 5, 0, 1, 2, null], [1, *[null] * 9], [2, 4, 4, null, 1, *[null] * 5]]
+    y = torch.tensor([0, 1, 2])
+    return TokenTrees(torch.tensor(tokens), y, torch.ones(3), num_tokens, 3, FEW_SHAPE)

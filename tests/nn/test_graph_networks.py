@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.nn.test_view_batch import few_trees
+from tests.helpers.view_trees import few_trees
 from torch_geometric_cgt.data import TokenTrees, TreeShape
 from torch_geometric_cgt.nn.graph_networks import GraphBatch, GraphNetworks
 

@@ -3,28 +3,18 @@
 import pytest
 import torch
 
-from torch_geometric_cgt.data import TokenTrees, TreeShape
+from tests.helpers.view_trees import FEW_SHAPE, few_trees
 from torch_geometric_cgt.data.views import slot_weights
 from torch_geometric_cgt.nn.view_batch import OutputLayers, ViewBatch, linear_maps
-
-SHAPE = TreeShape.of([3, 2])
-
-
-def few_trees(num_tokens=6):
-    """The second tree is a root alone; the third has the same token twice."""
-    null = num_tokens
-    tokens = [[0, 1, 2, 3, 4, 5, 0, 1, 2, null], [1, *[null] * 9], [2, 4, 4, null, 1, *[null] * 5]]
-    y = torch.tensor([0, 1, 2])
-    return TokenTrees(torch.tensor(tokens), y, torch.ones(3), num_tokens, 3, SHAPE)
 
 
 def slot_by_slot(trees, x, weight, width):
     """The hidden values from the features of every slot."""
     features = torch.cat([x, torch.zeros(1, x.size(1))])[trees.tokens]  # [B, T, F]
     maps = weight.split(width, dim=1)
-    sums = slot_weights(trees.tokens < trees.num_tokens, SHAPE)
+    sums = slot_weights(trees.tokens < trees.num_tokens, FEW_SHAPE)
     hidden = [torch.zeros(len(trees), width) for _ in range(7)]
-    for (view, network), own in zip(linear_maps(SHAPE), maps, strict=False):
+    for (view, network), own in zip(linear_maps(FEW_SHAPE), maps, strict=False):
         slots, share = sums[view]
         hidden[network] = hidden[network] + (share[..., None] * (features[:, slots] @ own)).sum(1)
     child = trees.tokens[:, 1:4]
