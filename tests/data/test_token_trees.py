@@ -15,7 +15,7 @@ from torch_geometric_cgt.data import (
     token_trees,
     tokens_of,
 )
-from torch_geometric_cgt.data.token_trees import SparseRows, split_of
+from torch_geometric_cgt.data.token_trees import SparseRows, sample_of_splits, split_of
 
 
 @pytest.mark.parametrize(
@@ -134,3 +134,13 @@ def test_codes_and_masks_are_inverse():
     assert all(torch.equal(found[name], mask) for name, mask in masks.items())
     assert found['val_mask'].tolist() == [False] * 4
     assert split_of(Data(num_nodes=4)) is None
+
+
+def test_a_sample_of_roots_keeps_the_few_of_a_split():
+    rng = torch.Generator().manual_seed(0)
+    split = torch.tensor([0] * 5000 + [1] * 20 + [2] * 480 + [4] * 4500)
+    drawn = sample_of_splits(split, 1000, 100, rng)
+    assert drawn.unique().numel() == drawn.numel()
+    assert split[drawn].bincount().tolist() == [500, 20, 100, 0, 450]
+    assert not torch.equal(split[drawn], split[drawn].sort().values)  # in random order
+    assert sorted(sample_of_splits(split[:9], 9, 5, rng).tolist()) == list(range(9))

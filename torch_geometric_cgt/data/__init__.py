@@ -20,6 +20,7 @@ from torch_geometric_cgt.data.token_trees import (
     TokenTrees,
     masks_of,
     random_split,
+    sample_of_splits,
     split_of,
     tokens_of,
 )
@@ -51,6 +52,7 @@ __all__ = [
     'masks_of',
     'random_split',
     'root_nodes',
+    'sample_of_splits',
     'split_of',
     'tokens_of',
     'values_at',

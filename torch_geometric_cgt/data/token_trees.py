@@ -285,6 +285,28 @@ def masks_of(code: Tensor) -> dict[str, Tensor]:
     return {name: (code >> bit) & 1 == 1 for bit, name in enumerate(MASKS)}
 
 
+def sample_of_splits(split: Tensor, size: int, least: int, rng: torch.Generator) -> Tensor:
+    r"""Draws roots without replacement, in proportion to the splits, but not fewer than some of
+    each split: GNNs that are trained on few of few training roots would say nothing.
+
+    Args:
+        split (torch.Tensor): The split code of each root, ``[n]``. Roots with code 0 are in no
+            split.
+        size (int): The number of roots to draw, apart from those that splits need.
+        least (int): The least number of roots of a split, or all of its roots.
+        rng (torch.Generator): The source of randomness.
+    """
+    order = torch.randperm(split.numel(), generator=rng)
+    if size >= split.numel():
+        return order
+    code, drawn = split[order].long(), torch.zeros_like(order, dtype=torch.bool)
+    for value in code.unique().tolist():
+        rows = (code == value).nonzero().view(-1)
+        share = round(size * rows.numel() / split.numel())
+        drawn[rows[: max(share, least if value else 0)]] = True
+    return order[drawn]
+
+
 def random_split(candidates: Tensor, seed: int) -> Tensor:
     r"""Splits the candidate nodes 50/10/40 at random, as the paper does.
 

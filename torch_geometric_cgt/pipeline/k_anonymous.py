@@ -11,11 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import (
-    GraphProfile,
-    TokenTrees,
-    masks_of,
-)
+from torch_geometric_cgt.data import GraphProfile, TokenTrees, masks_of, sample_of_splits
 from torch_geometric_cgt.data.in_neighbors import in_neighbors
 from torch_geometric_cgt.models import FitContext, TokenGraph, TreeModel, TreeSource
 from torch_geometric_cgt.models.candidates import CandidatePool
@@ -39,7 +35,8 @@ from torch_geometric_cgt.utils.scratch import Scratch
 from torch_geometric_cgt.utils.seeds import seeded
 
 DEGREES = 'mean_degree'
-CALIBRATION_ROOTS = 4_000  # maximum number of source roots that calibration compares with
+# Source roots that calibration compares with: about so many, and so many of each split at least.
+CALIBRATION_ROOTS, CALIBRATION_SPLIT = 4_000, 1_000
 CALIBRATION_TREES, MAX_CALIBRATION_DRAWS = 8_000, 4  # of source trees; small graphs get more draws
 
 
@@ -289,9 +286,10 @@ class KAnonymousPipeline(Pipeline):
         r"""Learns which candidates to keep, so that views of generated trees are
         as in the source.
         """
-        seed, size = self.seed('views'), min(self.root.numel(), CALIBRATION_ROOTS)
+        seed = self.seed('views')
         rng = torch.Generator().manual_seed(seed)
-        index = torch.randperm(self.root.numel(), generator=rng)[:size]
+        index = sample_of_splits(self.split, CALIBRATION_ROOTS, CALIBRATION_SPLIT, rng)
+        size = index.numel()
         num_draws = max(2, min(MAX_CALIBRATION_DRAWS, CALIBRATION_TREES // size))
         real = [self.real_trees(index, rng) for _ in range(num_draws)]
         is_release = size <= self.num_samples <= BLOCK
@@ -300,7 +298,7 @@ class KAnonymousPipeline(Pipeline):
             if is_release:  # a small release is selected from the candidates that are weighed here
                 pool = self.candidates(*self.release_roots(), self.seed('sample'), self.world)
             else:
-                roots = draw_roots(self.y, self.split, size, rng)
+                roots = draw_roots(self.y[index], self.split[index], size, rng)
                 pool = self.candidates(*roots, seed, self.world)
             if not self.world.is_first:  # it alone weighs the candidates
                 return {}, {}

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import InNeighbors, TokenTrees, TreeShape
+from torch_geometric_cgt.data import InNeighbors, TokenTrees, TreeShape, sample_of_splits
 from torch_geometric_cgt.nn.view_networks import network_scores
 from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
 from torch_geometric_cgt.quantizer.feature_space import task_space
@@ -19,7 +19,7 @@ from torch_geometric_cgt.utils.distributed import World
 from torch_geometric_cgt.utils.rows import rows_per_block
 
 WEIGHTS = (0.0, 0.4, 0.8, 1.6, 3.2)
-NUM_ROOTS = 2_500  # maximum number of roots whose trees are compared
+NUM_ROOTS, SPLIT_ROOTS = 2_500, 500  # whose trees are compared: about so many, of a split at least
 NUM_DRAWS = 2  # trees of each root; scores are averaged over them
 TOLERANCE = 5e-5  # of the mean squared difference of scores, which vary by 0.007 by chance
 TRIAL_ROWS = 50_000  # Enough rows to calibrate the task weight.
@@ -70,8 +70,9 @@ def calibrate_task_weight(
             default, :obj:`found` holds the clusters. (default: :obj:`None`)
     """
     world, rows = world or World(), rows or World()
-    tree, root = world.by_first(lambda: _trees(edge_index, y, seed))
-    code = torch.zeros_like(root) if split is None else split[root]
+    split = torch.zeros_like(y) if split is None else split
+    tree, root = world.by_first(lambda: _trees(edge_index, y, split, seed))
+    code = split[root]
     node, token = tree.unique(return_inverse=True)  # the first one is -1 if there are null slots
     is_null = int(bool((node < 0).any()))
     node, token = node[is_null:], token - is_null
@@ -108,7 +109,7 @@ def smallest_good_weight(error: dict[float, float]) -> float:
     return min(weight for weight in error if error[weight] <= min(error.values()) + TOLERANCE)
 
 
-def _trees(edge_index: Tensor | None, y: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def _trees(edge_index: Tensor | None, y: Tensor, split: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     r"""Samples trees of some labelled nodes, all draws one after the other, and returns these
     nodes as well.
     """
@@ -116,7 +117,7 @@ def _trees(edge_index: Tensor | None, y: Tensor, seed: int) -> tuple[Tensor, Ten
     if edge_index is None:
         edge_index = torch.empty(2, 0, dtype=torch.long)
     root = (y >= 0).nonzero().view(-1)
-    root = root[torch.randperm(root.numel(), generator=rng)[:NUM_ROOTS]]
+    root = root[sample_of_splits(split[root], NUM_ROOTS, SPLIT_ROOTS, rng)]
     near = InNeighbors.into(edge_index.cpu(), num_nodes, root)
     graph = InNeighbors.into(edge_index.cpu(), num_nodes, torch.cat([root, near.source]))
     return sample_trees(graph, root.repeat(NUM_DRAWS), SHAPE, rng), root
