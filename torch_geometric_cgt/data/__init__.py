@@ -20,7 +20,6 @@ from torch_geometric_cgt.data.token_trees import (
     TokenTrees,
     masks_of,
     random_split,
-    sample_of_splits,
     split_of,
     tokens_of,
 )
@@ -52,7 +51,6 @@ __all__ = [
     'masks_of',
     'random_split',
     'root_nodes',
-    'sample_of_splits',
     'split_of',
     'tokens_of',
     'values_at',

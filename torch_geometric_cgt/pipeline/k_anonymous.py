@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import GraphProfile, TokenTrees, masks_of, sample_of_splits
+from torch_geometric_cgt.data import GraphProfile, TokenTrees, masks_of
 from torch_geometric_cgt.data.in_neighbors import in_neighbors
+from torch_geometric_cgt.data.token_trees import sample_of_splits
 from torch_geometric_cgt.models import FitContext, TokenGraph, TreeModel, TreeSource
 from torch_geometric_cgt.models.candidates import CandidatePool
 from torch_geometric_cgt.models.path_support import NUM_DRAWS, SupportRule

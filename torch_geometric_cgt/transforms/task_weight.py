@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_geometric_cgt.data import InNeighbors, TokenTrees, TreeShape, sample_of_splits
+from torch_geometric_cgt.data import InNeighbors, TokenTrees, TreeShape
+from torch_geometric_cgt.data.token_trees import sample_of_splits
 from torch_geometric_cgt.nn.view_networks import network_scores
 from torch_geometric_cgt.quantizer.base import KAnonymousQuantizer
 from torch_geometric_cgt.quantizer.feature_space import task_space
